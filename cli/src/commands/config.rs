@@ -8,7 +8,7 @@ use crate::terminal::print_out;
 
 pub(super) fn run(args: &ConfigArgs, raw: &RawSettings) -> Result<(), Failure> {
     if args.reference {
-        print_out(REFERENCE);
+        print_out(&without_links(REFERENCE));
         return Ok(());
     }
     if args.metrics {
@@ -30,4 +30,35 @@ pub(super) fn run(args: &ConfigArgs, raw: &RawSettings) -> Result<(), Failure> {
     // Validate after printing, so that the values are shown even if some are invalid.
     Settings::resolve(raw)?.agent.models(raw)?;
     Ok(())
+}
+
+/// Replaces links, whose pages the program does not have, by their texts.
+fn without_links(markdown: &str) -> String {
+    let (mut text, mut rest) = (String::new(), markdown);
+    while let Some((before, after)) = rest.split_once('[') {
+        text.push_str(before);
+        let link = after.split_once("](").filter(|(label, _)| !label.contains([']', '\n']));
+        match link.and_then(|(label, after)| Some((label, after.split_once(')')?.1))) {
+            Some((label, after)) => {
+                text.push_str(label);
+                rest = after;
+            }
+            None => {
+                text.push('[');
+                rest = after;
+            }
+        }
+    }
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_become_their_texts() {
+        assert_eq!(without_links("a [b](c.md#d), `[e]` [f\n](g) [h"), "a b, `[e]` [f\n](g) [h");
+        assert!(!without_links(REFERENCE).contains(".md"));
+    }
 }
