@@ -4,6 +4,7 @@ from openskill_sdk import SkillError, skill
 
 
 @skill(
+    version="0.1.0",
     # Repeating a call does no harm, so openskill may retry it.
     idempotent=True,
     read_only=True,
