@@ -83,9 +83,14 @@ cp -r "$root/deploy/systemd" "$tree/systemd"
 install -m 0755 "$root/deploy/install.sh" "$tree/install.sh"
 # Starts the images of this release, and builds none.
 install -d "$tree/share/openskill/compose"
-sed "s/OPENSKILL_TAG:-dev/OPENSKILL_TAG:-$version/" "$root/deploy/docker-compose.yml" \
-    >"$tree/share/openskill/compose/docker-compose.yml"
-cp "$root/deploy/seccomp.json" "$tree/share/openskill/compose/"
+compose=$tree/share/openskill/compose
+sed -e "s/OPENSKILL_TAG:-dev/OPENSKILL_TAG:-$tag/; s/(default dev)/(default $tag)/" \
+    -e '/^#   BUILD_IMAGE/d; /^x-build/,/^$/d; /^    build:$/,/^      target/d; /^# docker-compose.secure/,/^#$/d; s/ Usually started by .*//' \
+    "$root/deploy/docker-compose.yml" >"$compose/docker-compose.yml"
+! grep -nE 'build|BUILD_IMAGE|secure' "$compose/docker-compose.yml" || die 1 "the Compose file of the release names what it lacks."
+cp "$root/deploy/seccomp.json" "$compose/"
+put deploy/proxy "$compose/proxy"
+put deploy/observability "$compose/observability"
 cp "$root/LICENSE" "$root/CHANGELOG.md" "$tree/"
 sed "s/VERSION-linux-ARCH/$suffix/" "$root/deploy/release.md" >"$tree/README.md"
 

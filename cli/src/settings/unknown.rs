@@ -24,7 +24,7 @@ fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
 
 /// Variables of skills, of deploy/compose.sh and its images, of builds and tests, and the one that names the file with
 /// settings, without the prefix.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 24] = [
     "CALL_ID",
     "SESSION_ID",
     "SKILL_ID",
@@ -35,6 +35,7 @@ const OTHERS: [&str; 23] = [
     "TAG",
     "SECRETS",
     "SECURE",
+    "OWN_DATA",
     "OWN_SKILLS",
     "OFFLINE",
     "APPARMOR",
