@@ -78,7 +78,7 @@ fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<Com
         runtime.block_on(async {
             let asked = async {
                 let settings = settings()?;
-                list(connect(&settings, TIMEOUT).await.ok()?).await
+                list(connect(&settings.base_url, &settings, TIMEOUT).await.ok()?).await
             };
             tokio::time::timeout(TIMEOUT, asked).await.ok()?
         })

@@ -167,7 +167,7 @@ mod tests {
     use crate::settings::Settings;
 
     fn resolved(values: &[(&'static str, &str)]) -> (Result<Settings, SettingProblems>, RawSettings) {
-        let raw = RawSettings::of(values);
+        let raw = RawSettings::for_test(values);
         (Settings::resolve(&raw), raw)
     }
 

@@ -189,7 +189,7 @@ mod tests {
     use crate::settings::Settings;
 
     fn resolve(values: &[(&'static str, &str)]) -> Result<(AgentSettings, RawSettings), SettingProblems> {
-        let raw = RawSettings::of(values);
+        let raw = RawSettings::for_test(values);
         Settings::resolve(&raw).map(|it| (it.agent, raw))
     }
 

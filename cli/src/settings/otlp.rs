@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     fn read<T>(values: &[(&'static str, &str)], read: impl Fn(&mut Reader<'_>) -> T) -> Result<T, String> {
-        let raw = RawSettings::of(values);
+        let raw = RawSettings::for_test(values);
         let mut reader = Reader::new(&raw);
         let value = read(&mut reader);
         if reader.problems.is_empty() { Ok(value) } else { Err(format!("{:?}", reader.problems)) }

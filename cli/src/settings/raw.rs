@@ -117,21 +117,27 @@ impl RawSettings {
     /// Lets clients call the gateway of the project, unless a setting or a context names another one.
     fn default_to_own_gateway(&mut self) {
         let is_of_project = matches!(self.origin("OPENSKILL_LISTEN"), Origin::DotEnv | Origin::File);
-        let listen =
-            self.value("OPENSKILL_LISTEN").parse().ok().filter(|it: &SocketAddr| is_of_project && it.port() != 0);
-        let (Some(mut address), Origin::Default) = (listen, self.origin("OPENSKILL_HTTP_BASE_URL")) else { return };
+        if let (true, Some(url)) = (is_of_project, self.own_url("OPENSKILL_LISTEN")) {
+            self.values.insert("OPENSKILL_HTTP_BASE_URL", (url, Origin::Default));
+        }
+    }
+
+    /// Returns the URL by which clients on this machine reach the address of a setting. `None` if they are to call another
+    /// gateway, or the setting names no address.
+    pub(super) fn own_url(&self, name: &str) -> Option<String> {
+        let mut address: SocketAddr = self.value(name).parse().ok().filter(|it: &SocketAddr| it.port() != 0)?;
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
         let scheme = if self.given("OPENSKILL_TLS_CERT").is_some() { "https" } else { "http" };
-        self.values.insert("OPENSKILL_HTTP_BASE_URL", (format!("{scheme}://{address}"), Origin::Default));
+        (self.origin("OPENSKILL_HTTP_BASE_URL") == Origin::Default).then(|| format!("{scheme}://{address}"))
     }
 
     /// Creates settings with these values as flags, and without an environment and files.
     #[cfg(test)]
-    pub(crate) fn of(values: &[(&'static str, &str)]) -> Self {
+    pub(crate) fn for_test(values: &[(&'static str, &str)]) -> Self {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         Self::read(&flags, |_| None, Path::new("/nonexistent"))
     }
@@ -290,7 +296,7 @@ mod tests {
             raw.use_context(&[("OPENSKILL_HTTP_BASE_URL", "http://b".to_owned())], &["OPENSKILL_HTTP_BASE_URL"]);
             assert_eq!(raw.value("OPENSKILL_HTTP_BASE_URL"), "http://b");
         }
-        let raw = RawSettings::of(&[("OPENSKILL_LISTEN", "127.0.0.1:9000")]);
+        let raw = RawSettings::for_test(&[("OPENSKILL_LISTEN", "127.0.0.1:9000")]);
         assert_eq!(raw.value("OPENSKILL_HTTP_BASE_URL"), "http://127.0.0.1:8000");
     }
 

@@ -32,6 +32,8 @@ pub(crate) enum LogFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) base_url: String,
+    /// Where clients reach AdminService and TraceService.
+    pub(crate) admin_url: String,
     pub(crate) listen: SocketAddr,
     /// `None`: the public address also serves AdminService.
     pub(crate) admin_listen: Option<SocketAddr>,
@@ -71,6 +73,7 @@ impl Settings {
         let gateway = reader.gateway(&tls);
         let settings = Self {
             base_url: reader.url("OPENSKILL_HTTP_BASE_URL"),
+            admin_url: raw.own_url("OPENSKILL_ADMIN_LISTEN").unwrap_or_else(|| reader.url("OPENSKILL_HTTP_BASE_URL")),
             listen: reader.listen("OPENSKILL_LISTEN", "127.0.0.1:8000"),
             admin_listen: reader.address("OPENSKILL_ADMIN_LISTEN", "127.0.0.1:8001"),
             access: access::read(&mut reader),
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
 
     fn resolve(values: &[(&'static str, &str)]) -> Result<Settings, SettingProblems> {
-        Settings::resolve(&RawSettings::of(values))
+        Settings::resolve(&RawSettings::for_test(values))
     }
 
     #[test]
@@ -197,6 +200,9 @@ mod tests {
         assert_eq!(settings.gateway.default_timeout, Duration::from_secs(15));
         assert!(settings.otlp.is_none() && settings.metrics.is_none());
         assert_eq!(settings.admin_listen, None);
+        assert_eq!(settings.admin_url, settings.base_url);
+        let settings = resolve(&[("OPENSKILL_ADMIN_LISTEN", "0.0.0.0:8001")]).unwrap();
+        assert_eq!((&*settings.admin_url, &*settings.base_url), ("http://127.0.0.1:8001", "http://127.0.0.1:8000"));
     }
 
     #[test]

@@ -180,7 +180,7 @@ mod tests {
     use crate::settings::Settings;
 
     fn resolved(values: &[(&'static str, &str)]) -> Result<Settings, String> {
-        Settings::resolve(&RawSettings::of(values)).map_err(|it| it.to_string())
+        Settings::resolve(&RawSettings::for_test(values)).map_err(|it| it.to_string())
     }
 
     #[test]

@@ -257,7 +257,7 @@ mod tests {
             shipped: Default::default(),
             skills: Default::default(),
         };
-        let flag = RawSettings::of(&[("OPENSKILL_CLI_DIR", "skills:/opt/skills")]);
+        let flag = RawSettings::for_test(&[("OPENSKILL_CLI_DIR", "skills:/opt/skills")]);
         let none = RawSettings::defaults();
         let arguments = |served: &McpTargetArgs, raw| super::arguments(served, raw, Path::new("/home/me"));
         let at_gateway = arguments(&served(Some("https://a:1")), &none).join(" ");

@@ -39,7 +39,7 @@ mod tests {
     use crate::settings::raw::RawSettings;
 
     fn problems(values: &[(&'static str, &str)]) -> String {
-        let raw = RawSettings::of(values);
+        let raw = RawSettings::for_test(values);
         let mut reader = Reader::new(&raw);
         read(&mut reader);
         reader.problems.iter().map(|it| format!("{}: {}\n", it.name, it.reason)).collect()
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn the_defaults_are_valid_and_those_of_the_worker() {
         assert_eq!(problems(&[]), "");
-        let raw = RawSettings::of(&[]);
+        let raw = RawSettings::for_test(&[]);
         let read = read(&mut Reader::new(&raw));
         assert_eq!(format!("{read:?}"), format!("{:?}", Browser::default()));
     }

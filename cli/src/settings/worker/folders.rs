@@ -133,7 +133,7 @@ mod tests {
         symlink(place.join("data"), place.join("link")).unwrap();
         let (here, root) = (place.canonicalize().unwrap(), place.join("data").canonicalize().unwrap());
         let tools = |values: &[(&'static str, &str)]| {
-            let raw = RawSettings::of(values);
+            let raw = RawSettings::for_test(values);
             Settings::resolve(&raw).unwrap().worker.tools(&here, &root, &raw)
         };
         let found = tools(&[]).unwrap();
@@ -150,11 +150,11 @@ mod tests {
             assert!(problems.contains(name) && problems.contains("where skills may write"), "{value}: {problems}");
         }
         // A root that contains everything, such as `--allowed-root .`.
-        let raw = RawSettings::of(&[]);
+        let raw = RawSettings::for_test(&[]);
         let worker = Settings::resolve(&raw).unwrap().worker;
         let problem = worker.tools(&here, &here, &raw).unwrap_err().to_string();
         assert!(problem.contains("OPENSKILL_TOOLS_DIR") && problem.contains("--allowed-root ./data"), "{problem}");
-        let raw = RawSettings::of(&[("OPENSKILL_WITH", "core")]);
+        let raw = RawSettings::for_test(&[("OPENSKILL_WITH", "core")]);
         let worker = Settings::resolve(&raw).unwrap().worker;
         let problem = worker.unpack_sets(Path::new("/"), &raw).unwrap_err().to_string();
         assert!(problem.contains("OPENSKILL_WITH") && problem.contains("where skills may write"), "{problem}");

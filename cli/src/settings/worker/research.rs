@@ -150,7 +150,7 @@ mod tests {
     use crate::settings::raw::RawSettings;
 
     fn of(values: &[(&'static str, &str)]) -> (Option<Provider>, String) {
-        let raw = RawSettings::of(values);
+        let raw = RawSettings::for_test(values);
         let mut reader = Reader::new(&raw);
         let read = read(&mut reader);
         (read.provider, reader.problems.iter().map(|it| format!("{}: {}\n", it.name, it.reason)).collect())
@@ -181,7 +181,8 @@ mod tests {
             ("https://a.example", "https://a.example/chat/completions"),
             ("https://a.example/b?api-version=1#c", "https://a.example/b/chat/completions?api-version=1"),
         ] {
-            let raw = RawSettings::of(&[("OPENSKILL_RESEARCH_MODEL_URL", url), ("OPENSKILL_RESEARCH_MODEL", "m")]);
+            let raw =
+                RawSettings::for_test(&[("OPENSKILL_RESEARCH_MODEL_URL", url), ("OPENSKILL_RESEARCH_MODEL", "m")]);
             let model = model(&mut Reader::new(&raw), "OPENSKILL_RESEARCH_MODEL").unwrap();
             assert_eq!((model.base.as_str(), model.model.as_str(), model.key), (base, "m", None), "{url}");
         }
