@@ -178,7 +178,7 @@ async fn a_change_of_a_signature_takes_effect_and_a_mistake_is_reported_with_its
     let refused = format!("skills/texts.py:{line}: ");
     until("clients hear of it", PATIENCE, || async {
         let mut skills = tokio::process::Command::new(binary());
-        let listed = skills.args(["skills", "--url", &system.url()]).output().await.unwrap();
+        let listed = skills.args(["skills", "--all", "--url", &system.url()]).output().await.unwrap();
         let said = String::from_utf8_lossy(&listed.stderr).into_owned();
         (said.contains("refused: ") && said.contains(&refused)).then_some(())
     })

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use openskill_net::tls::client::Connector;
-use openskill_proto::limits::MAX_REFUSED_FILES;
-use openskill_proto::v1::{SkillStatus, WorkerInfo, WorkerState, WorkerStatus};
+use openskill_proto::limits::{MAX_REFUSAL_BYTES, MAX_REFUSED_FILES};
+use openskill_proto::v1::{RefusedFile, SkillStatus, WorkerInfo, WorkerState, WorkerStatus};
 use parking_lot::Mutex;
 
 use super::client::Client;
@@ -232,9 +232,17 @@ impl Worker {
             version: state.version,
             reason,
             limit: if status == WorkerStatus::Down { 0 } else { self.record.limit() },
-            refused_files: state.refused_files.into_iter().take(MAX_REFUSED_FILES).collect(),
+            refused_files: state.refused_files.into_iter().take(MAX_REFUSED_FILES).map(bounded).collect(),
         }
     }
+}
+
+/// Bounds what a worker tells of a file.
+fn bounded(mut file: RefusedFile) -> RefusedFile {
+    for text in [&mut file.file, &mut file.reason] {
+        text.truncate(text.floor_char_boundary(MAX_REFUSAL_BYTES));
+    }
+    file
 }
 
 /// Counts the skills of a worker that can be called. Versions of a skill count as one.
