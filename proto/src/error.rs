@@ -139,8 +139,7 @@ impl ErrorCode {
 
     /// Returns the names of the codes that a skill may report.
     pub fn names_for_skills() -> impl Iterator<Item = &'static str> {
-        let codes = (1..=TABLE.len()).filter_map(|number| Self::try_from(number as i32).ok());
-        codes.map(|code| code.as_str_name()).filter(|name| Self::from_skill(name).is_some())
+        TABLE.iter().map(|row| row.code.as_str_name()).filter(|name| Self::from_skill(name).is_some())
     }
 }
 

@@ -25,6 +25,7 @@ use crate::skill_names::{NamesInUse, SkillNames};
 
 pub(crate) mod functions;
 mod look;
+mod reread;
 mod scan;
 mod sources;
 

@@ -262,10 +262,11 @@ import openskill_sdk as sdk
         found = read("@skill\ndef f(): pass\n", name="types.py")
         self.assertEqual(([], 3), (found["skills"], found["problems"][0]["line"]))
         self.assertIn("'types'", found["problems"][0]["reason"])
-        self.assertEqual([], read("x = 1\n", name="types.py")["problems"])
+        self.assertEqual([], read("x = 1\n", head="", name="types.py")["problems"])
 
     def test_other_decorators_are_not_ours(self):
-        self.assertEqual({"skills": [], "problems": []}, read("@skill.other\n@property\ndef f(): pass\n"))
+        found = read("@skill.other\n@property\ndef f(): pass\n")
+        self.assertEqual(([], []), (found["skills"], found["problems"]))
 
 
 class Calls(unittest.TestCase):

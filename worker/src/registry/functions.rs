@@ -95,12 +95,16 @@ impl FunctionManifest {
 
 /// Returns whether a file may have functions that are skills. Python decides.
 pub(crate) fn may_have_functions(text: &str) -> bool {
+    let is_import = |line: &str| {
+        let names = line.strip_prefix("from openskill_sdk import");
+        names.is_some_and(|names| names.split([' ', ',', '(', ')']).any(|name| name == "skill"))
+    };
     let is_decorator = |line: &str| {
         let line = line.trim_start();
         // Without the import, so that its lack can be reported.
         line.starts_with("@skill") || line.starts_with('@') && text.contains("openskill_sdk")
     };
-    text.lines().any(is_decorator)
+    text.lines().any(|line| is_import(line) || is_decorator(line))
 }
 
 impl FunctionReader {
@@ -191,6 +195,15 @@ impl FileFunctions {
     /// Returns the modules that the file imports, by their first name.
     pub(crate) fn modules(&self) -> impl Iterator<Item = &str> {
         self.modules.iter().map(String::as_str)
+    }
+
+    /// Completes what is known of a file that Python can't parse: it probably imports what it did before.
+    pub(crate) fn or_modules(self, before: Self) -> Self {
+        if self.modules.is_empty() && !self.problems.is_empty() {
+            Self { modules: before.modules, ..self }
+        } else {
+            self
+        }
     }
 
     /// Parses the manifests of the functions. The toolset of those that name none is that of `rules`, or else the file.

@@ -14,11 +14,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::functions::{FileFunctions, FunctionManifest, MAX_SCRIPT_BYTES, may_have_functions};
 use super::look::{FileStamps, Folders, is_lock, is_manifest, is_script, is_toolset, matters};
+use super::reread::RereadBackoff;
 use super::sources::SkillSources;
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Rules, Toolset};
-
-/// The maximum wait between retries, in scans.
-const MOST_SCANS: u32 = 64;
 
 /// The maximum number of Python files with functions, and the maximum time that one scan takes to parse them.
 const MAX_FUNCTION_FILES: usize = 256;
@@ -93,7 +91,7 @@ pub(super) fn read(
             }
         }
     }
-    let (mut functions, mut bare) = (HashMap::new(), Vec::new());
+    let (mut functions, mut bare, mut modules) = (HashMap::new(), Vec::new(), HashSet::new());
     for (script, stamp) in seen.iter().filter(|(file, _)| is_script(file)) {
         let folder = script.parent().unwrap_or(Path::new("."));
         if reading.claimed.contains(script) || unread(folder) || memory.named.contains(script) {
@@ -111,7 +109,13 @@ pub(super) fn read(
         {
             let is_script = file.functions.is_empty() && file.manifests.is_empty() && file.digest != [0; 32];
             file.manifests.iter().for_each(|it| reading.claim(script, it.line, it.manifest.clone()));
-            reading.claimed.extend(file.functions.modules().map(|it| folder.join(it).with_extension("py")));
+            if !is_script {
+                modules.extend(file.functions.modules().map(|it| folder.join(it).with_extension("py")));
+                if file.functions.modules().next().is_none() {
+                    // It can't be parsed yet, and may import any script beside it.
+                    reading.claimed.insert(folder.to_owned());
+                }
+            }
             functions.insert(script.clone(), file);
             if !is_script {
                 continue;
@@ -124,7 +128,7 @@ pub(super) fn read(
     // Last, when the modules that other files import are known. An invalid manifest may have settings for any script beside it.
     for script in bare {
         let folder = script.parent().unwrap_or(Path::new("."));
-        if reading.claimed.contains(script) || reading.claimed.contains(folder) {
+        if modules.contains(script) || reading.claimed.contains(script) || reading.claimed.contains(folder) {
             continue;
         }
         match Manifest::for_bare_script(script) {
@@ -160,6 +164,11 @@ pub(super) fn named_files(manifests: &[Manifest], folders: &[PathBuf], memory: &
     let elsewhere = |file: &PathBuf| !matters(file) || !file.parent().is_some_and(is_listed);
     let files = manifests.iter().flat_map(|it| [it.how.files(), it.offerings.files()].concat());
     files.filter(elsewhere).collect()
+}
+
+/// Returns whether the text of a manifest that can't be parsed is a path for sure, and not YAML of another kind.
+fn is_plain_path(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-/".contains(&it))
 }
 
 /// Returns whether a script's name begins with `_`, as those of modules do that only other files import.
@@ -304,6 +313,7 @@ impl<'a> Reading<'a> {
             self.retry = true;
             return Some(FunctionFile { unconfirmed: Some(digest), ..last });
         }
+        let functions = functions.or_modules(last.functions);
         let (mut manifests, problems) = functions.resolve(file, rules);
         for problem in problems {
             self.errors.push(ManifestError::new(file, problem.line, problem.reason));
@@ -366,8 +376,8 @@ impl<'a> Reading<'a> {
             Some(line.strip_prefix("entry")?.trim_start_matches('"').trim_start().strip_prefix(':')?.trim())
         });
         match entry.map(|entry| entry.trim_matches(|it| matches!(it, '"' | '\'' | ','))) {
-            Some(entry) => self.claimed.insert(folder.join(entry)),
-            None => self.claimed.insert(folder.to_owned()),
+            Some(entry) if is_plain_path(entry) => self.claimed.insert(folder.join(entry)),
+            _ => self.claimed.insert(folder.to_owned()),
         };
     }
 
@@ -384,52 +394,12 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Decides when to read again files that another process locked with a lease. A file's stamp does not change while a lease exists, so a scan sees no change when
-/// the lease ends. The retries are 1, 2, 4, ... scans apart, which limits the cost of a skill that takes one lease
-/// after another.
-#[derive(Debug, Default)]
-pub(super) struct RereadBackoff {
-    /// The number of scans until the next retry. `None` if no file had a lease.
-    left: Option<u32>,
-    wait: u32,
-}
-
-impl RereadBackoff {
-    /// Counts a scan. Returns whether to read the files even if none has changed.
-    pub(super) fn is_due(&mut self) -> bool {
-        self.left = self.left.map(|left| left.saturating_sub(1));
-        self.left == Some(0)
-    }
-
-    /// Records whether the last read found files with a lease.
-    pub(super) fn note(&mut self, any: bool) {
-        self.wait = if any { (2 * self.wait).clamp(1, MOST_SCANS) } else { 0 };
-        self.left = any.then_some(self.wait);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use openskill_skill::versions::NO_VERSION;
 
     use super::*;
     use crate::registry::functions::FunctionReader;
-
-    #[test]
-    fn files_that_are_held_are_read_again_at_growing_intervals() {
-        let mut held = RereadBackoff::default();
-        assert!(!held.is_due());
-        let mut waits = Vec::new();
-        for _ in 0..9 {
-            held.note(true);
-            waits.push((1..).find(|_| held.is_due()).unwrap());
-        }
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
-        held.note(false);
-        assert!(!held.is_due());
-        held.note(true);
-        assert!(held.is_due());
-    }
 
     #[test]
     fn versions_stand_side_by_side_and_a_new_file_takes_no_version_that_is_served() {
@@ -478,16 +448,32 @@ mod tests {
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![]));
         write("aaa.yaml", "3");
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![taken("aaa.yaml", "shout.py")]));
-        // An invalid manifest leaves files with functions alone, which then serve neither the modules that they import.
+        // Files with functions are served beside an invalid manifest; modules that they import are not.
         write("bad.yaml", "1");
         let text = std::fs::read_to_string(top.join("bad.yaml")).unwrap().replace("entry", "enrty");
         std::fs::write(top.join("bad.yaml"), text).unwrap();
         let text = "import helper\nfrom openskill_sdk import skill\n@skill(version='9')\ndef whisper(): pass\n";
         std::fs::write(top.join("texts.py"), text).unwrap();
         std::fs::write(top.join("helper.py"), "").unwrap();
-        assert_eq!(scan(&mut Memory::default()).0, "3 9");
+        let shouts = |name: &str| format!("from openskill_sdk import skill\n@skill(version='8')\ndef {name}(): pass\n");
+        // Files that import each other, in both orders of their names.
+        std::fs::write(top.join("zebra.py"), shouts("zebra") + "import texts\n").unwrap();
+        std::fs::write(top.join("aardvark.py"), shouts("aardvark") + "import texts\n").unwrap();
+        let mut memory = Memory::default();
+        assert_eq!(scan(&mut memory).0, "8 3 9 8");
         std::fs::remove_file(top.join("bad.yaml")).unwrap();
-        assert_eq!(scan(&mut Memory::default()).0, "3 9");
+        assert_eq!(scan(&mut memory).0, "8 3 9 8");
+        // A file with a mistake still imports what it did.
+        std::fs::write(top.join("texts.py"), "from openskill_sdk import skill\nimport (").unwrap();
+        assert_eq!(scan(&mut memory).0, "8 3 9 8");
+        // A file that was never parsed may import any.
+        assert!(!scan(&mut Memory::default()).0.contains("0.0.0"));
+        // What an invalid manifest may mean by its entry is not served.
+        for entry in ["helper.py # it", "&x helper.py", "{type: string}"] {
+            std::fs::write(top.join("bad.yaml"), format!("id: bad\nentry: {entry}\nenrty: x\n")).unwrap();
+            std::fs::write(top.join("texts.py"), "").unwrap();
+            assert!(!scan(&mut Memory::default()).0.contains("0.0.0"), "{entry}");
+        }
         std::fs::remove_dir_all(&top).unwrap();
     }
 

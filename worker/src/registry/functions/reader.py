@@ -580,7 +580,8 @@ class Reader:
         functions = [it for it in ast.walk(self.tree) if isinstance(it, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
         decorated = sorted((it for it in functions if self.decorator(it)), key=lambda it: it.lineno)
         unused = next((it for it in self.tree.body if self.imports_decorator(it)), None)
-        if unused and not decorated:
+        loads = any(isinstance(it, ast.Name) and it.id == "skill" for it in ast.walk(self.tree))
+        if unused and not decorated and not loads:
             raise Problem(unused, "`skill` is imported, but decorates no function: write @skill above each function that is a skill")
         stem = os.path.splitext(self.name)[0]
         if decorated and (stem == SDK or stem in getattr(sys, "stdlib_module_names", ())):
@@ -604,7 +605,8 @@ class Reader:
         return {"skills": skills, "problems": problems, "modules": imported_modules(self.tree)}
 
     def imports_decorator(self, node):
-        return isinstance(node, ast.ImportFrom) and node.module == SDK and any(it.name == "skill" for it in node.names)
+        names = node.names if isinstance(node, ast.ImportFrom) and node.module == SDK else []
+        return any(it.name == "skill" and not it.asname for it in names)
 
     def skill(self, node, decorator):
         """The keys of its manifest, in order, each with its line."""
@@ -746,9 +748,11 @@ def script_requirements(text):
 
 def read(name, source):
     """What the worker is told about a file, as JSON."""
+    modules = []
     try:
         text = source.decode("utf-8-sig")
         tree = ast.parse(text)
+        modules = imported_modules(tree)
         return json.dumps(Reader(name, tree, script_requirements(text)).read())
     except SyntaxError as error:
         line, reason = error.lineno or 1, f"it is not Python: {error.msg}"
@@ -756,7 +760,7 @@ def read(name, source):
         line, reason = problem.line, str(problem)
     except (ValueError, RecursionError, MemoryError) as error:
         line, reason = 1, f"it can't be parsed: {type(error).__name__}"
-    return json.dumps({"skills": [], "problems": [{"function": "", "line": line, "reason": reason}]})
+    return json.dumps({"skills": [], "problems": [{"function": "", "line": line, "reason": reason}], "modules": modules})
 
 
 def main():
