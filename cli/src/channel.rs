@@ -16,16 +16,16 @@ use crate::settings::Settings;
 
 pub(crate) type Channel = BoxCloneService<Request<Body>, Response<Body>, transport::Error>;
 
-/// Connects to a URL of the configured gateway.
+/// Connects to the configured gateway.
 ///
 /// # Errors
 /// The gateway is unreachable or untrusted, or a file in the settings is unusable.
-pub(crate) async fn connect(url: &str, settings: &Settings, timeout: Duration) -> Result<Channel, Failure> {
+pub(crate) async fn connect(settings: &Settings, timeout: Duration) -> Result<Channel, Failure> {
     let dial = dial(settings)?;
-    let endpoint = endpoint(url)?.connect_timeout(timeout);
+    let endpoint = endpoint(&settings.base_url)?.connect_timeout(timeout);
     let (authorization, headers) = (settings.access.authorization()?, settings.access.headers.clone());
     let connected = endpoint.connect_with_connector(dial).await;
-    let channel = connected.map_err(|error| unreachable(url, &error))?;
+    let channel = connected.map_err(|error| unreachable(&settings.base_url, &error))?;
     Ok(BoxCloneService::new(channel.map_request(move |mut request: Request<Body>| {
         for (name, value) in &headers {
             request.headers_mut().append(name.clone(), value.clone());

@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_millis(700);
 /// Completes the ids of callable skills.
 pub(crate) fn skill_ids() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        candidates(async |channel| {
+        candidates(Settings::clone, async |channel| {
             let mut client = SkillServiceClient::new(channel).max_decoding_message_size(3 * MAX_RESULT_BYTES);
             let skills = client.list_skills(ListSkillsRequest::default()).await.ok()?.into_inner().skills;
             let available = skills.into_iter().filter(|it| it.status() == SkillStatus::Available);
@@ -43,7 +43,7 @@ pub(crate) fn skill_ids() -> ArgValueCandidates {
 /// Completes the ids of the workers that the gateway has reached.
 pub(crate) fn worker_ids() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        candidates(async |channel| {
+        candidates(Settings::for_operators, async |channel| {
             let mut client = AdminServiceClient::new(channel);
             let workers = client.list_workers(ListWorkersRequest {}).await.ok()?.into_inner().workers;
             Some(workers.into_iter().map(|it| it.worker_id).collect())
@@ -54,7 +54,7 @@ pub(crate) fn worker_ids() -> ArgValueCandidates {
 /// Completes the ids of the calls that run.
 pub(crate) fn call_ids() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        candidates(async |channel| {
+        candidates(Settings::for_operators, async |channel| {
             let mut client = TraceServiceClient::new(channel);
             let calls = client.list_calls(ListCallsRequest::default()).await.ok()?.into_inner().calls;
             Some(calls.into_iter().map(|it| it.call_id).collect())
@@ -73,12 +73,15 @@ pub(crate) fn skill_sets() -> ArgValueCandidates {
     })
 }
 
-fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+fn candidates(
+    called: fn(&Settings) -> Settings,
+    list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>,
+) -> Vec<CompletionCandidate> {
     let ids = tokio::runtime::Builder::new_current_thread().enable_all().build().ok().and_then(|runtime| {
         runtime.block_on(async {
             let asked = async {
-                let settings = settings()?;
-                list(connect(&settings.base_url, &settings, TIMEOUT).await.ok()?).await
+                let settings = called(&settings()?);
+                list(connect(&settings, TIMEOUT).await.ok()?).await
             };
             tokio::time::timeout(TIMEOUT, asked).await.ok()?
         })

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) async fn connect(settings: &Settings) -> Result<Channel, Failure> {
-    channel::connect(&settings.base_url, settings, CONNECT_TIMEOUT).await
+    channel::connect(settings, CONNECT_TIMEOUT).await
 }
 
 /// Connects a SkillService client.
@@ -28,14 +28,12 @@ pub(super) async fn skills(settings: &Settings) -> Result<SkillServiceClient<Cha
 
 /// Connects an AdminService client.
 pub(super) async fn admin(settings: &Settings) -> Result<AdminServiceClient<Channel>, Failure> {
-    let channel = channel::connect(&settings.admin_url, settings, CONNECT_TIMEOUT).await?;
-    Ok(AdminServiceClient::new(channel).max_decoding_message_size(3 * MAX_RESULT_BYTES))
+    Ok(AdminServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
 /// Connects a TraceService client.
 pub(super) async fn traces(settings: &Settings) -> Result<TraceServiceClient<Channel>, Failure> {
-    let channel = channel::connect(&settings.admin_url, settings, CONNECT_TIMEOUT).await?;
-    Ok(TraceServiceClient::new(channel).max_decoding_message_size(3 * MAX_RESULT_BYTES))
+    Ok(TraceServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
 /// Converts gateway statuses into errors.

@@ -22,7 +22,7 @@ const CALLS: u32 = 5;
 pub(super) async fn run(command: &DescribeCommand, settings: &Settings) -> Result<(), Failure> {
     match command {
         DescribeCommand::Skill(args) => skill(args, settings).await,
-        DescribeCommand::Worker(args) => worker(args, settings).await,
+        DescribeCommand::Worker(args) => worker(args, &settings.for_operators()).await,
     }
 }
 
@@ -45,8 +45,9 @@ async fn skill(args: &DescribeSkill, settings: &Settings) -> Result<(), Failure>
     print_out(&block("Arguments", &fields(&skill.input_schema_json, "any: the skill has no input schema", room())));
     print_out(&block("Data", &fields(&skill.output_schema_json, "any: the skill has no output schema", room())));
     print_out(&block("Examples", &examples(&skill)));
-    print_out(&block("Circuit breakers", &circuits(&skill.id, settings).await?));
-    print_out(&block("Latest calls", &latest(&skill.id, settings).await?));
+    let operators = settings.for_operators();
+    print_out(&block("Circuit breakers", &circuits(&skill.id, &operators).await?));
+    print_out(&block("Latest calls", &latest(&skill.id, &operators).await?));
     Ok(())
 }
 

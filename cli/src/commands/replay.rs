@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use crate::terminal::{pluralize, print_err, print_json, print_out};
 
 pub(super) async fn run(args: &ReplayArgs, settings: &Settings) -> Result<(), Failure> {
-    let recorded = trace::get(&args.id, settings).await?;
+    let recorded = trace::get(&args.id, &settings.for_operators()).await?;
     let call = single_call(calls(&recorded.events_json))?;
     let arguments = match &args.input {
         Some(text) => json_or_file(text)?,

@@ -59,8 +59,9 @@ pub(super) async fn roll_back(args: &RollbackArgs, settings: &Settings) -> Resul
 async fn set(request: SetTrafficRequest, output: &Output, settings: &Settings) -> Result<(), Failure> {
     let is_rule = request.rollback || !request.shares.is_empty();
     let skill_id = request.skill_id.clone();
-    let changed = client::admin(settings).await?.set_traffic(request).await;
-    let changed = changed.map_err(client::into_failure(settings))?.into_inner();
+    let operators = settings.for_operators();
+    let changed = client::admin(&operators).await?.set_traffic(request).await;
+    let changed = changed.map_err(client::into_failure(&operators))?.into_inner();
     let left = match changed.versions {
         // The rule of a skill that is gone can be removed too: it has no version.
         none if none.is_empty() => versions(skill_id.clone(), settings).await.unwrap_or_default(),

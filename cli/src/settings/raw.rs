@@ -125,6 +125,9 @@ impl RawSettings {
     /// Returns the URL by which clients on this machine reach the address of a setting. `None` if they are to call another
     /// gateway, or the setting names no address.
     pub(super) fn own_url(&self, name: &str) -> Option<String> {
+        if self.origin("OPENSKILL_HTTP_BASE_URL") != Origin::Default {
+            return None;
+        }
         let mut address: SocketAddr = self.value(name).parse().ok().filter(|it: &SocketAddr| it.port() != 0)?;
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -132,7 +135,7 @@ impl RawSettings {
             _ => {}
         }
         let scheme = if self.given("OPENSKILL_TLS_CERT").is_some() { "https" } else { "http" };
-        (self.origin("OPENSKILL_HTTP_BASE_URL") == Origin::Default).then(|| format!("{scheme}://{address}"))
+        Some(format!("{scheme}://{address}"))
     }
 
     /// Creates settings with these values as flags, and without an environment and files.

@@ -32,7 +32,7 @@ pub(crate) enum LogFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) base_url: String,
-    /// Where clients reach AdminService and TraceService.
+    /// Where clients reach AdminService and TraceService. See [`Settings::for_operators`].
     pub(crate) admin_url: String,
     pub(crate) listen: SocketAddr,
     /// `None`: the public address also serves AdminService.
@@ -96,6 +96,13 @@ impl Settings {
             service_name: raw.value("OTEL_SERVICE_NAME").to_owned(),
         };
         if reader.problems.is_empty() { Ok(settings) } else { Err(SettingProblems(reader.problems)) }
+    }
+}
+
+impl Settings {
+    /// Returns the settings of a client that calls AdminService or TraceService.
+    pub(crate) fn for_operators(&self) -> Self {
+        Self { base_url: self.admin_url.clone(), ..self.clone() }
     }
 }
 
@@ -200,9 +207,10 @@ mod tests {
         assert_eq!(settings.gateway.default_timeout, Duration::from_secs(15));
         assert!(settings.otlp.is_none() && settings.metrics.is_none());
         assert_eq!(settings.admin_listen, None);
-        assert_eq!(settings.admin_url, settings.base_url);
+        assert_eq!(settings.for_operators().base_url, settings.base_url);
         let settings = resolve(&[("OPENSKILL_ADMIN_LISTEN", "0.0.0.0:8001")]).unwrap();
-        assert_eq!((&*settings.admin_url, &*settings.base_url), ("http://127.0.0.1:8001", "http://127.0.0.1:8000"));
+        assert_eq!(settings.base_url, "http://127.0.0.1:8000");
+        assert_eq!(settings.for_operators().base_url, "http://127.0.0.1:8001");
     }
 
     #[test]

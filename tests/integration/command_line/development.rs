@@ -124,7 +124,8 @@ async fn up_on_a_terminal_shows_what_skills_write_to_stderr_unless_a_log_level_i
         let mut invoke = Command::new(binary());
         invoke.args(["invoke", "fails", "--url", &url.await]).stdin(Stdio::null()).stderr(terminal.stdio());
         assert_eq!(invoke.status().await.unwrap().code(), Some(1));
-        assert!(terminal.text().contains("openskill logs --tail 1 --skill fails"), "{}", terminal.text());
+        let hint = "openskill logs --tail 1 --skill fails";
+        until_true("it says where the skill's stderr is", PATIENCE, || terminal.text().contains(hint)).await;
         until_true("the log says that it wrote", PATIENCE, || terminal.text().contains("wrote to stderr")).await;
         let shown = || {
             let text = terminal.text();

@@ -59,7 +59,7 @@ pub(super) fn count_tools(server: &Value, client: McpClient) -> Result<usize, Fa
         drop(client);
         end(child).await;
         let counted = counted.and_then(|count| match count {
-            0 => Err("it has no tools: `openskill check` says why".to_owned()),
+            0 => Err("it has no tools".to_owned()),
             _ => Ok(count),
         });
         match counted {
