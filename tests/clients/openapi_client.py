@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 url = f"http://{sys.argv[1]}"
@@ -37,7 +38,10 @@ body.envelope = models.EchoInvokeBodyEnvelope.STATUS
 status = call("skills.echo_invoke", body=body)
 failed = call("skills.invoke_raw", body=models.InvokeRawBody(call="in no form"))
 skills = call("catalog.list_skills").skills
-trace = call("traces.get_trace", id="generated")
+# A call is recorded after its answer.
+deadline = time.monotonic() + 30
+while not hasattr(trace := call("traces.get_trace", id="generated"), "events") and time.monotonic() < deadline:
+    time.sleep(0.05)
 exchange = call("agent.chat", body=models.ChatMessage(message="hello"))
 print(json.dumps({
     "types": [type(it).__name__ for it in (result, status, failed, exchange)],

@@ -4,8 +4,23 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 import openapi_generator_cli
+
+def recorded(traces):
+    """The trace of the call, which is recorded after its answer."""
+    import openapi_client
+
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return traces.get_trace("generated")
+        except openapi_client.ApiException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
 
 url = f"http://{sys.argv[1]}"
 with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +51,7 @@ with tempfile.TemporaryDirectory() as folder:
         "data": [result.data.to_dict(), status.data.to_dict()],
         "error": failed.error.code,
         "skills": [skill.id for skill in openapi_client.CatalogApi(client).list_skills().skills],
-        "events": [event["event"] for event in openapi_client.TracesApi(client).get_trace("generated").events],
+        "events": [event["event"] for event in recorded(openapi_client.TracesApi(client)).events],
         "end": exchange.done.end,
         "conversation": agent.get_conversation(exchange.conversation_id).id == exchange.conversation_id,
     }))
