@@ -48,7 +48,7 @@ pub const MAX_SKILLS: usize = 20_000;
 /// The maximum number of refused files that a worker reports.
 pub const MAX_REFUSED_FILES: usize = 100;
 
-/// The maximum size of the reason why a file is refused, in bytes.
+/// The maximum size of the path of a refused file, and of the reason, in bytes.
 pub const MAX_REFUSAL_BYTES: usize = 1024;
 
 /// The maximum size of a `WorkerState` message: all skills of a worker with their schemas.

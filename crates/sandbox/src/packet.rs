@@ -81,16 +81,22 @@ pub fn send_bytes(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>
     Ok(())
 }
 
-/// Receives at most `most` bytes, and as many descriptors as `space` holds, which are close-on-exec. Also returns
-/// whether these are all. There are no bytes after the other side has closed its end.
+/// A received packet.
+#[derive(Debug)]
+pub struct Packet {
+    /// Empty after the other side has closed its end.
+    pub bytes: Vec<u8>,
+    /// The descriptors, which are close-on-exec.
+    pub descriptors: Vec<OwnedFd>,
+    /// Whether there was space for all descriptors.
+    pub is_complete: bool,
+}
+
+/// Receives at most `most` bytes, and as many descriptors as `space` holds.
 ///
 /// # Errors
 /// Fails if the socket is non-blocking and no packet is available.
-pub fn receive_bytes(
-    socket: impl AsFd,
-    most: usize,
-    space: &mut [MaybeUninit<u8>],
-) -> Result<(Vec<u8>, Vec<OwnedFd>, bool)> {
+pub fn receive_packet(socket: impl AsFd, most: usize, space: &mut [MaybeUninit<u8>]) -> Result<Packet> {
     let mut ancillary = RecvAncillaryBuffer::new(space);
     let mut bytes = vec![0; most];
     let received = retry_on_intr(|| {
@@ -103,7 +109,7 @@ pub fn receive_bytes(
         }
     }
     bytes.truncate(received.bytes);
-    Ok((bytes, descriptors, !received.flags.contains(ReturnFlags::CTRUNC)))
+    Ok(Packet { bytes, descriptors, is_complete: !received.flags.contains(ReturnFlags::CTRUNC) })
 }
 
 /// Receives the next message without blocking. Returns `None` after the other side has closed its end.
@@ -126,13 +132,13 @@ pub(super) fn receive_with<M: DeserializeOwned>(
     socket: impl AsFd,
 ) -> Result<(M, [OwnedFd; DESCRIPTORS], Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS + MAX_FURTHER))];
-    let (text, mut descriptors, are_all) = receive_bytes(socket, MAX_BYTES, &mut space)?;
-    if !are_all || descriptors.len() < DESCRIPTORS {
+    let Packet { bytes, mut descriptors, is_complete } = receive_packet(socket, MAX_BYTES, &mut space)?;
+    if !is_complete || descriptors.len() < DESCRIPTORS {
         return Err(Error::from(ErrorKind::InvalidData));
     }
     let further = descriptors.split_off(DESCRIPTORS);
     let descriptors = descriptors.try_into().map_err(|_| Error::from(ErrorKind::InvalidData))?;
-    Ok((parse(&text)?, descriptors, further))
+    Ok((parse(&bytes)?, descriptors, further))
 }
 
 fn parse<M: DeserializeOwned>(text: &[u8]) -> Result<M> {

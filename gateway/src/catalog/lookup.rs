@@ -130,7 +130,7 @@ fn missing(catalog: &Catalog, call: &Call, has_workers: bool) -> SkillError {
         let near = catalog.nearest_for(id, principal);
         let near = near.map_or_else(|| ".".to_owned(), |near| format!("; did you mean '{near}'?"));
         let list = match call.operation.protocol {
-            // A model has the list.
+            // An MCP client has the list.
             Protocol::Mcp => "",
             _ => " To list the skills, run `openskill skills` or call GET /skills or ListSkills",
         };

@@ -232,13 +232,13 @@ impl Worker {
             version: state.version,
             reason,
             limit: if status == WorkerStatus::Down { 0 } else { self.record.limit() },
-            refused_files: state.refused_files.into_iter().take(MAX_REFUSED_FILES).map(bounded).collect(),
+            refused_files: state.refused_files.into_iter().take(MAX_REFUSED_FILES).map(bound_text).collect(),
         }
     }
 }
 
-/// Bounds what a worker tells of a file.
-fn bounded(mut file: RefusedFile) -> RefusedFile {
+/// Truncates the texts of a refused file, because the gateway does not trust workers.
+fn bound_text(mut file: RefusedFile) -> RefusedFile {
     for text in [&mut file.file, &mut file.reason] {
         text.truncate(text.floor_char_boundary(MAX_REFUSAL_BYTES));
     }

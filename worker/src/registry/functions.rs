@@ -197,12 +197,10 @@ impl FileFunctions {
         self.modules.iter().map(String::as_str)
     }
 
-    /// Completes what is known of a file that Python can't parse: it probably imports what it did before.
-    pub(crate) fn or_modules(self, before: Self) -> Self {
+    /// Takes over the modules of the last version if Python can't parse this one, which probably imports them too.
+    pub(crate) fn inherit_modules(&mut self, last: Self) {
         if self.modules.is_empty() && !self.problems.is_empty() {
-            Self { modules: before.modules, ..self }
-        } else {
-            self
+            self.modules = last.modules;
         }
     }
 

@@ -3,8 +3,9 @@
 /// The maximum wait between retries, in scans.
 const MOST_SCANS: u32 = 64;
 
-/// The scans until the next retry. A file's stamp does not change while a lease exists, so a scan sees no change when the lease ends. The retries are 1,
-/// 2, 4, ... scans apart, which limits the cost of a skill that takes one lease after another.
+/// Counts the scans until the next retry. A file's stamp does not change while a lease exists, so a scan sees no change
+/// when the lease ends. The retries are 1, 2, 4, ... scans apart, which limits the cost of a skill that takes one lease
+/// after another.
 #[derive(Debug, Default)]
 pub(super) struct RereadBackoff {
     /// The number of scans until the next retry. `None` if no file had a lease.

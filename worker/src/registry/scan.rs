@@ -125,7 +125,7 @@ pub(super) fn read(
             bare.push(script);
         }
     }
-    // Last, when the modules that other files import are known. An invalid manifest may have settings for any script beside it.
+    // Last, because only now are all imports known. An invalid manifest may have settings for any script beside it.
     for script in bare {
         let folder = script.parent().unwrap_or(Path::new("."));
         if modules.contains(script) || reading.claimed.contains(script) || reading.claimed.contains(folder) {
@@ -166,7 +166,7 @@ pub(super) fn named_files(manifests: &[Manifest], folders: &[PathBuf], memory: &
     files.filter(elsewhere).collect()
 }
 
-/// Returns whether the text of a manifest that can't be parsed is a path for sure, and not YAML of another kind.
+/// Returns whether the text after `entry:` is certainly a path, and not other YAML.
 fn is_plain_path(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"._-/".contains(&it))
 }
@@ -295,7 +295,7 @@ impl<'a> Reading<'a> {
         }
         let digest: [u8; 32] = Sha256::digest(&text).into();
         let mut last = last.unwrap_or_default();
-        let functions = if last.digest == digest {
+        let mut functions = if last.digest == digest {
             std::mem::take(&mut last.functions)
         } else if !may_have {
             FileFunctions::default()
@@ -313,7 +313,7 @@ impl<'a> Reading<'a> {
             self.retry = true;
             return Some(FunctionFile { unconfirmed: Some(digest), ..last });
         }
-        let functions = functions.or_modules(last.functions);
+        functions.inherit_modules(last.functions);
         let (mut manifests, problems) = functions.resolve(file, rules);
         for problem in problems {
             self.errors.push(ManifestError::new(file, problem.line, problem.reason));

@@ -5,7 +5,7 @@ use std::io::Result;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use openskill_sandbox::packet::{receive_bytes, send_bytes};
+use openskill_sandbox::packet::{receive_packet, send_bytes};
 
 /// The maximum size of a message, in bytes.
 const MAX_BYTES: usize = 256;
@@ -24,8 +24,8 @@ pub(super) fn send(socket: impl AsFd, text: &[u8], descriptor: Option<BorrowedFd
 /// The socket is non-blocking and no message is waiting.
 pub(super) fn receive(socket: impl AsFd) -> Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let (text, descriptors, _) = receive_bytes(socket, MAX_BYTES, &mut space)?;
-    Ok((!text.is_empty()).then(|| (text, descriptors.into_iter().next())))
+    let packet = receive_packet(socket, MAX_BYTES, &mut space)?;
+    Ok((!packet.bytes.is_empty()).then(|| (packet.bytes, packet.descriptors.into_iter().next())))
 }
 
 #[cfg(test)]

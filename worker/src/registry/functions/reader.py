@@ -579,9 +579,8 @@ class Reader:
         skills, problems, at_top = [], [], set(map(id, self.tree.body))
         functions = [it for it in ast.walk(self.tree) if isinstance(it, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
         decorated = sorted((it for it in functions if self.decorator(it)), key=lambda it: it.lineno)
-        unused = next((it for it in self.tree.body if self.imports_decorator(it)), None)
-        loads = any(isinstance(it, ast.Name) and it.id == "skill" for it in ast.walk(self.tree))
-        if unused and not decorated and not loads:
+        unused = None if decorated else self.unused_import()
+        if unused:
             raise Problem(unused, "`skill` is imported, but decorates no function: write @skill above each function that is a skill")
         stem = os.path.splitext(self.name)[0]
         if decorated and (stem == SDK or stem in getattr(sys, "stdlib_module_names", ())):
@@ -602,11 +601,14 @@ class Reader:
         if len(decorated) > MOST_FUNCTIONS:
             reason = f"a file has at most {MOST_FUNCTIONS} skills"
             problems.append({"function": "", "line": decorated[MOST_FUNCTIONS].lineno, "reason": reason})
-        return {"skills": skills, "problems": problems, "modules": imported_modules(self.tree)}
+        return {"skills": skills, "problems": problems}
 
-    def imports_decorator(self, node):
-        names = node.names if isinstance(node, ast.ImportFrom) and node.module == SDK else []
-        return any(it.name == "skill" and not it.asname for it in names)
+    def unused_import(self):
+        """The import of the decorator, if nothing uses it."""
+        if any(isinstance(it, ast.Name) and it.id == "skill" for it in ast.walk(self.tree)):
+            return None
+        imports = (it for it in self.tree.body if isinstance(it, ast.ImportFrom) and it.module == SDK)
+        return next((it for it in imports if any(name.name == "skill" and not name.asname for name in it.names)), None)
 
     def skill(self, node, decorator):
         """The keys of its manifest, in order, each with its line."""
@@ -753,7 +755,7 @@ def read(name, source):
         text = source.decode("utf-8-sig")
         tree = ast.parse(text)
         modules = imported_modules(tree)
-        return json.dumps(Reader(name, tree, script_requirements(text)).read())
+        return json.dumps({**Reader(name, tree, script_requirements(text)).read(), "modules": modules})
     except SyntaxError as error:
         line, reason = error.lineno or 1, f"it is not Python: {error.msg}"
     except Problem as problem:
