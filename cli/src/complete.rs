@@ -73,14 +73,15 @@ pub(crate) fn skill_sets() -> ArgValueCandidates {
     })
 }
 
+/// Completes what `list` finds. `client`: the settings with which it connects.
 fn candidates(
-    called: fn(&Settings) -> Settings,
+    client: fn(&Settings) -> Settings,
     list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
     let ids = tokio::runtime::Builder::new_current_thread().enable_all().build().ok().and_then(|runtime| {
         runtime.block_on(async {
             let asked = async {
-                let settings = called(&settings()?);
+                let settings = client(&settings()?);
                 list(connect(&settings, TIMEOUT).await.ok()?).await
             };
             tokio::time::timeout(TIMEOUT, asked).await.ok()?

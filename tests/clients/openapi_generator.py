@@ -8,7 +8,8 @@ import time
 
 import openapi_generator_cli
 
-def recorded(traces):
+
+def read_trace(traces):
     """The trace of the call, which is recorded after its answer."""
     import openapi_client
 
@@ -51,7 +52,7 @@ with tempfile.TemporaryDirectory() as folder:
         "data": [result.data.to_dict(), status.data.to_dict()],
         "error": failed.error.code,
         "skills": [skill.id for skill in openapi_client.CatalogApi(client).list_skills().skills],
-        "events": [event["event"] for event in recorded(openapi_client.TracesApi(client)).events],
+        "events": [event["event"] for event in read_trace(openapi_client.TracesApi(client)).events],
         "end": exchange.done.end,
         "conversation": agent.get_conversation(exchange.conversation_id).id == exchange.conversation_id,
     }))

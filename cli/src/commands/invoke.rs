@@ -71,7 +71,10 @@ pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<(), Fa
         && error.code() == ErrorCode::ExecutionError
         && std::io::stderr().is_terminal()
     {
-        print_err(&format!("what it wrote to stderr: openskill logs --tail 1 --skill {}\n", result.skill_id));
+        print_err(&format!(
+            "`openskill logs --tail 1 --skill {}` shows what the skill wrote to stderr\n",
+            result.skill_id
+        ));
     }
     artifacts::list(args.artifacts.as_deref(), &result.artifacts, settings, &mut client).await?;
     outcome

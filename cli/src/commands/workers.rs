@@ -27,6 +27,8 @@ impl ListItem for WorkerInfo {
     ];
 
     fn value(&self) -> Value {
+        let refused_file = |it: &RefusedFile| json!({"file": it.file, "line": it.line, "reason": it.reason});
+        let refused_files: Vec<_> = self.refused_files.iter().map(refused_file).collect();
         json!({
             "worker_id": self.worker_id,
             "endpoint": self.endpoint,
@@ -37,7 +39,7 @@ impl ListItem for WorkerInfo {
             "limit": self.limit,
             "skills": self.skills,
             "version": self.version,
-            "refused_files": self.refused_files.iter().map(refused_file).collect::<Vec<_>>(),
+            "refused_files": refused_files,
         })
     }
 }
@@ -73,8 +75,4 @@ pub(super) fn status(worker: &WorkerInfo) -> String {
 /// Formats the files that a worker refuses, one per line.
 pub(super) fn refused_files(worker: &WorkerInfo) -> impl Iterator<Item = String> {
     worker.refused_files.iter().map(|it| format!("{}:{}: {}", it.file, it.line, it.reason))
-}
-
-fn refused_file(it: &RefusedFile) -> Value {
-    json!({"file": it.file, "line": it.line, "reason": it.reason})
 }

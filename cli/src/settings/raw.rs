@@ -122,8 +122,8 @@ impl RawSettings {
         }
     }
 
-    /// Returns the URL by which clients on this machine reach the address of a setting. `None` if they are to call another
-    /// gateway, or the setting names no address.
+    /// Returns the URL at which clients on this machine reach the address of a setting. `None` if another setting or a
+    /// context names their gateway, or if this one names no address.
     pub(super) fn own_url(&self, name: &str) -> Option<String> {
         if self.origin("OPENSKILL_HTTP_BASE_URL") != Origin::Default {
             return None;

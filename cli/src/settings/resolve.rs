@@ -71,9 +71,10 @@ impl Settings {
         let mut reader = Reader::new(raw);
         let tls = tls::read(&mut reader);
         let gateway = reader.gateway(&tls);
+        let base_url = reader.url("OPENSKILL_HTTP_BASE_URL");
         let settings = Self {
-            base_url: reader.url("OPENSKILL_HTTP_BASE_URL"),
-            admin_url: raw.own_url("OPENSKILL_ADMIN_LISTEN").unwrap_or_else(|| reader.url("OPENSKILL_HTTP_BASE_URL")),
+            admin_url: raw.own_url("OPENSKILL_ADMIN_LISTEN").unwrap_or_else(|| base_url.clone()),
+            base_url,
             listen: reader.listen("OPENSKILL_LISTEN", "127.0.0.1:8000"),
             admin_listen: reader.address("OPENSKILL_ADMIN_LISTEN", "127.0.0.1:8001"),
             access: access::read(&mut reader),
@@ -97,9 +98,7 @@ impl Settings {
         };
         if reader.problems.is_empty() { Ok(settings) } else { Err(SettingProblems(reader.problems)) }
     }
-}
 
-impl Settings {
     /// Returns the settings of a client that calls AdminService or TraceService.
     pub(crate) fn for_operators(&self) -> Self {
         Self { base_url: self.admin_url.clone(), ..self.clone() }

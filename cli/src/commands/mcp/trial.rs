@@ -58,10 +58,6 @@ pub(super) fn count_tools(server: &Value, client: McpClient) -> Result<usize, Fa
             counted.unwrap_or_else(|_| Err(format!("it did not list its tools within {} s", TIMEOUT.as_secs())));
         drop(client);
         end(child).await;
-        let counted = counted.and_then(|count| match count {
-            0 => Err("it has no tools".to_owned()),
-            _ => Ok(count),
-        });
         match counted {
             Ok(count) => Ok(count),
             Err(reason) => {
@@ -122,7 +118,9 @@ impl Client {
         loop {
             let result = self.request("tools/list", parameters).await?;
             count += result["tools"].as_array().map_or(0, Vec::len);
-            let Some(cursor) = result["nextCursor"].as_str() else { return Ok(count) };
+            let Some(cursor) = result["nextCursor"].as_str() else {
+                return if count > 0 { Ok(count) } else { Err("it has no tools".to_owned()) };
+            };
             parameters = json!({ "cursor": cursor });
         }
     }

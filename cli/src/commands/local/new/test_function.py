@@ -1,6 +1,6 @@
 """Calls the functions as any others. `python3 tests/test_@ID@.py`
 
-Once before: `python3 -m venv .venv && openskill sdk install && . .venv/bin/activate`
+Set up once: `python3 -m venv .venv && openskill sdk install && . .venv/bin/activate`
 """
 
 import pathlib
