@@ -74,6 +74,7 @@ require_docker() {
 }
 
 require_compose() {
+    require_docker
     if docker compose version >/dev/null 2>&1; then
         compose_command=(docker compose)
     elif command -v docker-compose >/dev/null; then
@@ -268,18 +269,15 @@ case ${1:-} in
         ;;
     up)
         [ $# -eq 1 ] || usage
-        require_docker
         require_compose
         up
         ;;
     scale)
         [ $# -eq 2 ] || usage
-        require_docker
         require_compose
         scale "$2"
         ;;
     down)
-        require_docker
         require_compose
         # Of all profiles, whichever there are now.
         COMPOSE_PROFILES=replicas,observe compose down "${@:2}"

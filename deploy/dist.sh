@@ -7,8 +7,8 @@
 # the latter, that image has all of the program.
 #
 # Writes to dist/: a tarball, a wheel with the program, those of the Python packages, images of gateway and worker, debug
-# symbols, the bill of materials (CycloneDX), RELEASE.md and SHA256SUMS. Without a container engine, it leaves
-# out the images. The same commit, binary and tools give the same bytes, except for the images.
+# symbols, the bill of materials (CycloneDX), RELEASE.md and SHA256SUMS. Without a container engine, it leaves out
+# the images. The same commit, binary and tools give the same bytes, except for the images.
 #
 # Environment:
 #   DIST_DIR       where to write (default dist)
@@ -82,8 +82,8 @@ put data "$tree/share/openskill/data"
 cp -r "$root/deploy/systemd" "$tree/systemd"
 install -m 0755 "$root/deploy/install.sh" "$tree/install.sh"
 # Starts the images of this release, and builds none.
-install -d "$tree/share/openskill/compose"
 compose=$tree/share/openskill/compose
+install -d "$compose"
 sed -e "s/OPENSKILL_TAG:-dev/OPENSKILL_TAG:-$tag/; s/(default dev)/(default $tag)/" \
     -e '/^#   BUILD_IMAGE/d; /^x-build/,/^$/d; /^    build:$/,/^      target/d; /^# docker-compose.secure/,/^#$/d; s/ Usually started by .*//' \
     "$root/deploy/docker-compose.yml" >"$compose/docker-compose.yml"
