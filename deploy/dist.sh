@@ -84,7 +84,7 @@ install -m 0755 "$root/deploy/install.sh" "$tree/install.sh"
 # Starts the images of this release, and builds none.
 compose=$tree/share/openskill/compose
 install -d "$compose"
-sed -e "s/OPENSKILL_TAG:-dev/OPENSKILL_TAG:-$tag/; s/(default dev)/(default $tag)/" \
+sed -e "s/OPENSKILL_TAG:-dev/OPENSKILL_TAG:-$version/; s/(default dev)/(default $version)/" \
     -e '/^#   BUILD_IMAGE/d; /^x-build/,/^$/d; /^    build:$/,/^      target/d; /^# docker-compose.secure/,/^#$/d; s/ Usually started by .*//' \
     "$root/deploy/docker-compose.yml" >"$compose/docker-compose.yml"
 ! grep -nE 'build|BUILD_IMAGE|secure' "$compose/docker-compose.yml" || die 1 "the Compose file of the release names what it lacks."
