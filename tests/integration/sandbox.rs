@@ -441,6 +441,13 @@ async fn two_hundred_calls_of_a_session_leave_no_growth() {
     for _ in 0..50 {
         run(&system, work, "s").await;
     }
+    // The fork server for the next owner starts in the background, and may take longer than the calls.
+    until_true("both fork servers have their idle children", PATIENCE, || {
+        let servers = processes::children(worker, "supervise");
+        let sizes: Vec<_> = servers.into_iter().map(|it| processes::descendants(it).len()).collect();
+        matches!(sizes[..], [one, other] if one == other)
+    })
+    .await;
     let (before, descriptors, running) = measure().await;
     for _ in 0..200 {
         run(&system, work, "s").await;
