@@ -6445,3 +6445,610 @@ pub mod worker_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// A call to store.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SubmitRequest {
+    /// The call, as for Invoke. Its timeout counts from the start of each run. With an idempotency_key, a second Submit of the skill
+    /// with the same key and arguments returns the first operation.
+    #[prost(message, optional, tag = "1")]
+    pub call: ::core::option::Option<InvokeRequest>,
+    /// When to run it at the earliest: at most a year ahead. Absent: now.
+    #[prost(message, optional, tag = "2")]
+    pub start_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When to give up if it has not started. Absent: a day after `start_at`.
+    #[prost(message, optional, tag = "3")]
+    pub start_before: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Which events to stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchOperationRequest {
+    /// Operation.name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Only the events after this number. 0 means all.
+    #[prost(uint64, tag = "2")]
+    pub after: u64,
+}
+/// One event of an operation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperationEvent {
+    /// Counts from 1, without gaps in what is still kept. To resume a stream, pass the last one as WatchOperationRequest.after.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// The event. `result` is the last one.
+    #[prost(message, optional, tag = "2")]
+    pub event: ::core::option::Option<InvokeEvent>,
+}
+/// Names an operation whose call to submit again.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RetryOperationRequest {
+    /// Operation.name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// What is known about an operation, besides its result.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OperationMetadata {
+    /// The skill's id.
+    #[prost(string, tag = "1")]
+    pub skill_id: ::prost::alloc::string::String,
+    /// InvokeRequest.session_id.
+    #[prost(string, tag = "2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The principal that submitted it. Empty means anonymous.
+    #[prost(string, tag = "3")]
+    pub principal: ::prost::alloc::string::String,
+    /// The X-Trace-Id of Submit. The call runs under the same id.
+    #[prost(string, tag = "4")]
+    pub trace_id: ::prost::alloc::string::String,
+    /// Where it is.
+    #[prost(enumeration = "OperationState", tag = "5")]
+    pub state: i32,
+    /// When it was stored.
+    #[prost(message, optional, tag = "6")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it will run at the earliest, if it is scheduled.
+    #[prost(message, optional, tag = "7")]
+    pub start_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When a skill first began to run for it.
+    #[prost(message, optional, tag = "8")]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it ended.
+    #[prost(message, optional, tag = "9")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it will be removed, if it has ended.
+    #[prost(message, optional, tag = "10")]
+    pub expire_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// How often its skill was started.
+    #[prost(uint32, tag = "11")]
+    pub runs: u32,
+    /// Whether its owner asked to cancel it.
+    #[prost(bool, tag = "12")]
+    pub cancel_requested: bool,
+}
+/// Where an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OperationState {
+    /// Never sent.
+    Unspecified = 0,
+    /// It waits for its time.
+    Scheduled = 1,
+    /// It waits for its turn.
+    Queued = 2,
+    /// A gateway runs it.
+    Running = 3,
+    /// Its skill succeeded.
+    Succeeded = 4,
+    /// Its skill failed, or it could not run.
+    Failed = 5,
+    /// It was cancelled.
+    Cancelled = 6,
+}
+impl OperationState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OPERATION_STATE_UNSPECIFIED",
+            Self::Scheduled => "OPERATION_STATE_SCHEDULED",
+            Self::Queued => "OPERATION_STATE_QUEUED",
+            Self::Running => "OPERATION_STATE_RUNNING",
+            Self::Succeeded => "OPERATION_STATE_SUCCEEDED",
+            Self::Failed => "OPERATION_STATE_FAILED",
+            Self::Cancelled => "OPERATION_STATE_CANCELLED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OPERATION_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "OPERATION_STATE_SCHEDULED" => Some(Self::Scheduled),
+            "OPERATION_STATE_QUEUED" => Some(Self::Queued),
+            "OPERATION_STATE_RUNNING" => Some(Self::Running),
+            "OPERATION_STATE_SUCCEEDED" => Some(Self::Succeeded),
+            "OPERATION_STATE_FAILED" => Some(Self::Failed),
+            "OPERATION_STATE_CANCELLED" => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+#[cfg(feature = "grpc")]
+pub mod operation_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Begins and follows operations: calls that a store keeps until they have ended, and their results after that.
+    /// google.longrunning.Operations reads, cancels and removes them.
+    ///
+    /// Each operation ends with exactly one result. A skill whose manifest says `idempotent` runs at least once; any other runs at
+    /// most once: if its gateway or worker is lost after it began, the result is an error with may_have_run = true.
+    #[derive(Debug, Clone)]
+    pub struct OperationServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> OperationServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> OperationServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            OperationServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Stores a call and returns once it is on disk. It runs when its turn comes, even if the caller disconnects or the gateway
+        /// restarts. A call that Invoke would refuse because of its skill or its arguments is refused at once, with a gRPC status whose
+        /// message is the feedback of Invoke.
+        pub async fn submit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SubmitRequest>,
+        ) -> std::result::Result<
+            tonic::Response<crate::longrunning::Operation>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.OperationService/Submit",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("openskill.v1.OperationService", "Submit"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Streams the events of an operation, and ends after its result.
+        pub async fn watch_operation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchOperationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::OperationEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.OperationService/WatchOperation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("openskill.v1.OperationService", "WatchOperation"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Submits the call of a failed or cancelled operation again, as a new operation. Status FAILED_PRECONDITION if it succeeded
+        /// or has not ended.
+        pub async fn retry_operation(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RetryOperationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<crate::longrunning::Operation>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.OperationService/RetryOperation",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("openskill.v1.OperationService", "RetryOperation"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "grpc")]
+pub mod operation_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with OperationServiceServer.
+    #[async_trait]
+    pub trait OperationService: std::marker::Send + std::marker::Sync + 'static {
+        /// Stores a call and returns once it is on disk. It runs when its turn comes, even if the caller disconnects or the gateway
+        /// restarts. A call that Invoke would refuse because of its skill or its arguments is refused at once, with a gRPC status whose
+        /// message is the feedback of Invoke.
+        async fn submit(
+            &self,
+            request: tonic::Request<super::SubmitRequest>,
+        ) -> std::result::Result<
+            tonic::Response<crate::longrunning::Operation>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchOperation method.
+        type WatchOperationStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::OperationEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams the events of an operation, and ends after its result.
+        async fn watch_operation(
+            &self,
+            request: tonic::Request<super::WatchOperationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchOperationStream>,
+            tonic::Status,
+        >;
+        /// Submits the call of a failed or cancelled operation again, as a new operation. Status FAILED_PRECONDITION if it succeeded
+        /// or has not ended.
+        async fn retry_operation(
+            &self,
+            request: tonic::Request<super::RetryOperationRequest>,
+        ) -> std::result::Result<
+            tonic::Response<crate::longrunning::Operation>,
+            tonic::Status,
+        >;
+    }
+    /// Begins and follows operations: calls that a store keeps until they have ended, and their results after that.
+    /// google.longrunning.Operations reads, cancels and removes them.
+    ///
+    /// Each operation ends with exactly one result. A skill whose manifest says `idempotent` runs at least once; any other runs at
+    /// most once: if its gateway or worker is lost after it began, the result is an error with may_have_run = true.
+    #[derive(Debug)]
+    pub struct OperationServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> OperationServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for OperationServiceServer<T>
+    where
+        T: OperationService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/openskill.v1.OperationService/Submit" => {
+                    #[allow(non_camel_case_types)]
+                    struct SubmitSvc<T: OperationService>(pub Arc<T>);
+                    impl<
+                        T: OperationService,
+                    > tonic::server::UnaryService<super::SubmitRequest>
+                    for SubmitSvc<T> {
+                        type Response = crate::longrunning::Operation;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SubmitRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OperationService>::submit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SubmitSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/openskill.v1.OperationService/WatchOperation" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchOperationSvc<T: OperationService>(pub Arc<T>);
+                    impl<
+                        T: OperationService,
+                    > tonic::server::ServerStreamingService<super::WatchOperationRequest>
+                    for WatchOperationSvc<T> {
+                        type Response = super::OperationEvent;
+                        type ResponseStream = T::WatchOperationStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchOperationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OperationService>::watch_operation(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchOperationSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/openskill.v1.OperationService/RetryOperation" => {
+                    #[allow(non_camel_case_types)]
+                    struct RetryOperationSvc<T: OperationService>(pub Arc<T>);
+                    impl<
+                        T: OperationService,
+                    > tonic::server::UnaryService<super::RetryOperationRequest>
+                    for RetryOperationSvc<T> {
+                        type Response = crate::longrunning::Operation;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RetryOperationRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OperationService>::retry_operation(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RetryOperationSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for OperationServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "openskill.v1.OperationService";
+    impl<T> tonic::server::NamedService for OperationServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

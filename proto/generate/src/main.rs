@@ -7,7 +7,10 @@ use std::path::Path;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
-const FILES: [&str; 7] = [
+/// Google's packages, which are modules of the crate beside `v1`.
+const GOOGLE: [&str; 2] = ["google/rpc/status.proto", "google/longrunning/operations.proto"];
+
+const FILES: [&str; 8] = [
     "openskill/v1/result.proto",
     "openskill/v1/circuit.proto",
     "openskill/v1/skill.proto",
@@ -15,6 +18,7 @@ const FILES: [&str; 7] = [
     "openskill/v1/trace.proto",
     "openskill/v1/agent.proto",
     "openskill/v1/worker.proto",
+    "openskill/v1/operation.proto",
 ];
 
 const GRPC: &str = r#"#[cfg(feature = "grpc")]"#;
@@ -29,14 +33,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         info.location.retain(|it| it.leading_comments.is_some() || it.trailing_comments.is_some());
     }
     fs::write(out.join("openskill.v1.descriptors.bin"), reflected.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .out_dir(&out)
-        .bytes(".")
-        .codec_path("crate::codec::Codec")
-        .build_transport(false)
-        .client_mod_attribute(".", GRPC)
-        .server_mod_attribute(".", GRPC)
-        .compile_fds(compiled)?;
+    let builder = || {
+        tonic_prost_build::configure()
+            .out_dir(&out)
+            .bytes(".")
+            .codec_path("crate::codec::Codec")
+            .build_transport(false)
+            .client_mod_attribute(".", GRPC)
+            .server_mod_attribute(".", GRPC)
+    };
+    let google = |package: &str| (format!(".google.{package}"), format!("crate::{package}"));
+    let ((longrunning, its), (rpc, own)) = (google("longrunning"), google("rpc"));
+    builder().extern_path(longrunning, its).extern_path(rpc, own).compile_fds(compiled)?;
+    // Last, because the line before writes these files without their messages.
+    builder().compile_fds(protox::compile(GOOGLE, [&contract])?)?;
     fs::write(out.join("source.sha256"), digest(&contract)?)?;
     Ok(())
 }
@@ -44,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Checksums of the sources, which a test compares: it fails if a file changed and this program did not run.
 fn digest(contract: &Path) -> Result<String, Box<dyn Error>> {
     let mut lines = String::new();
-    for file in FILES {
+    for file in GOOGLE.iter().chain(&FILES) {
         let sum: String =
             Sha256::digest(fs::read(contract.join(file))?).iter().map(|byte| format!("{byte:02x}")).collect();
         lines.push_str(&format!("{sum}  {file}\n"));

@@ -1,0 +1,76 @@
+//! What gateways keep of calls that outlive them: operations, their events and their results.
+//!
+//! ```text
+//! gateway ──> Store (operations, events: one SQL for both engines) ──> Engine ──> SQLite: a writer thread, one file
+//!                                                                              └> PostgreSQL: a task for each connection
+//! ```
+//!
+//! The store decides by writing. Each decision is one statement, or one transaction of statements whose conditions
+//! name the state that they expect, so that of two gateways only one succeeds. A gateway holds an operation for a
+//! lease and an epoch: a write with an older epoch changes nothing.
+//!
+//! - [`operation`]: the rows that gateways see
+//! - [`operations`]: what gateways do with them
+//! - [`page`]: where a page of a list ends
+//! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
+//! - `schema`: the tables, and how older ones become newer ones
+
+pub mod engine;
+pub mod operation;
+pub mod operations;
+pub mod page;
+pub mod postgres;
+mod schema;
+pub mod sqlite;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::{Engine, StoreError};
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// In memory. Everything is lost when the process ends.
+    Memory,
+    /// In a SQLite file, which one gateway uses at a time.
+    File(PathBuf),
+    /// In a PostgreSQL database, which gateways share. The text is its URL, which may contain a password.
+    Postgres(String),
+}
+
+/// An open store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    engine: Arc<dyn Engine>,
+}
+
+impl Store {
+    /// Opens a store, and creates or updates its tables.
+    ///
+    /// # Errors
+    /// The store can't be reached or used, another gateway uses the file, or a newer openskill wrote it.
+    pub async fn open(location: &Location) -> Result<Self, StoreError> {
+        let engine: Arc<dyn Engine> = match location {
+            Location::Memory => Arc::new(sqlite::Sqlite::in_memory()?),
+            Location::File(path) => Arc::new(sqlite::Sqlite::open(path)?),
+            Location::Postgres(url) => Arc::new(postgres::Postgres::connect(url).await?),
+        };
+        schema::migrate(&*engine).await?;
+        Ok(Self { engine })
+    }
+
+    /// Whether gateways share this store. If not, whatever another gateway held is free as soon as the store is open.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.engine.is_shared()
+    }
+}
+
+/// The current time in milliseconds since 1970.
+#[must_use]
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,436 @@
+//! What gateways do with operations.
+//!
+//! ```text
+//!            submit ──> Scheduled ──promote──> Queued ──claim──> Running ──finish──> Succeeded | Failed | Cancelled ──> removed
+//!                           ^                    ^                 │  │
+//!                           └──────postpone──────┼─────────────────┘  │
+//!                                                └──recover (lease)───┘      cancel: Scheduled or Queued ──> Cancelled
+//! ```
+//!
+//! A claim is valid while the row has its epoch. Each write of a claim names the epoch, and changes nothing once
+//! another gateway has the operation.
+//!
+//! Turns are those of start-time fair queueing: an operation's turn is one after the last of its principal that
+//! waits, or after the first of all that wait. So a principal with thousands of operations delays the first one of
+//! another principal by one turn.
+
+use crate::engine::{Row, Statement, StoreError, Value};
+use crate::operation::{Claim, End, Filter, NewOperation, Operation, State, StoredEvent, Submission};
+use crate::page::Position;
+use crate::{Store, now_ms};
+
+/// The columns of an [`Operation`], in the order in which [`Operation::read`] reads them.
+macro_rules! columns {
+    () => {
+        "id, principal, credential, skill_id, session_id, trace_id, state, start_at_ms, start_before_ms, created_ms, \
+         started_ms, ended_ms, remove_ms, runs, cancel_requested"
+    };
+}
+
+/// The turn of an operation that is about to wait. `$2` is its principal.
+macro_rules! next_turn {
+    ($principal:literal) => {
+        concat!(
+            "1 + coalesce((SELECT max(own.turn) FROM operations own WHERE own.state = 1 AND own.principal = ",
+            $principal,
+            "), (SELECT min(other.turn) FROM operations other WHERE other.state = 1), 0)"
+        )
+    };
+}
+
+const SUBMIT: &str = concat!(
+    "INSERT INTO operations (id, principal, credential, skill_id, session_id, trace_id, idempotency_key, fingerprint, \
+     request, state, start_at_ms, start_before_ms, created_ms, turn, gateway, lease_ms, epoch, runs, may_have_run, \
+     cancel_requested, token) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, ",
+    next_turn!("$2"),
+    ", '', 0, 0, 0, 0, 0, '') ON CONFLICT DO NOTHING RETURNING id"
+);
+const FIND_KEY: &str =
+    "SELECT id, fingerprint FROM operations WHERE principal = $1 AND skill_id = $2 AND idempotency_key = $3";
+const PROMOTE: &str = concat!(
+    "UPDATE operations SET state = 1, turn = ",
+    next_turn!("operations.principal"),
+    " WHERE state = 0 AND id IN (SELECT id FROM operations WHERE state = 0 AND start_at_ms <= $1 ORDER BY start_at_ms \
+     LIMIT 100 FOR UPDATE SKIP LOCKED) RETURNING id"
+);
+const CLAIM: &str = concat!(
+    "UPDATE operations SET state = 2, gateway = $1, lease_ms = $2, epoch = epoch + 1, token = $3 \
+     WHERE state = 1 AND id IN (SELECT id FROM operations WHERE state = 1 ORDER BY turn, created_ms LIMIT $4 \
+     FOR UPDATE SKIP LOCKED) RETURNING ",
+    columns!(),
+    ", request, epoch, may_have_run, (SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = id)"
+);
+const CLAIMED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", request, epoch, may_have_run, (SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = id) \
+     FROM operations WHERE state = 2 AND token = $1"
+);
+const START: &str = "UPDATE operations SET may_have_run = 1, runs = runs + 1, started_ms = coalesce(started_ms, $3) \
+                     WHERE id = $1 AND epoch = $2 AND state = 2 AND cancel_requested = 0 RETURNING id";
+const RENEW: &str = "UPDATE operations SET lease_ms = $2 WHERE gateway = $1 AND state = 2 \
+                     RETURNING id, epoch, cancel_requested";
+const APPEND: &str = "INSERT INTO operation_events (operation_id, number, event) SELECT $1, $3, $4 WHERE EXISTS \
+                      (SELECT 1 FROM operations WHERE id = $1 AND epoch = $2 AND state = 2) ON CONFLICT DO NOTHING";
+const POSTPONE: &str = "UPDATE operations SET state = 0, start_at_ms = $3, may_have_run = $4, gateway = '', lease_ms = 0 \
+                        WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
+const FINISH: &str = "UPDATE operations SET state = $3, result = $4, ended_ms = $5, remove_ms = $6, gateway = '', \
+                      lease_ms = 0 WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
+const RECOVER: &str = "UPDATE operations SET state = 1, gateway = '', lease_ms = 0, epoch = epoch + 1 \
+                       WHERE state = 2 AND lease_ms < $1 RETURNING id";
+const REQUEST_CANCEL: &str = "UPDATE operations SET cancel_requested = 1 WHERE id = $1 AND state < 3 RETURNING id";
+const CANCEL_WAITING: &str = "UPDATE operations SET state = 5, result = $2, ended_ms = $3, remove_ms = $4, \
+                              epoch = epoch + 1 WHERE id = $1 AND state < 2 RETURNING id";
+const GET: &str = concat!("SELECT ", columns!(), ", result FROM operations WHERE id = $1");
+const GET_REQUEST: &str = "SELECT request FROM operations WHERE id = $1";
+const LIST: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM operations WHERE (created_ms, id) < ($1, $2) AND state >= $3 AND state <= $4 \
+     AND ($5 = '' OR skill_id = $5) AND ($6 = '' OR session_id = $6) ORDER BY created_ms DESC, id DESC LIMIT $7"
+);
+const LIST_OWN: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM operations WHERE principal = $8 AND (created_ms, id) < ($1, $2) AND state >= $3 AND state <= $4 \
+     AND ($5 = '' OR skill_id = $5) AND ($6 = '' OR session_id = $6) ORDER BY created_ms DESC, id DESC LIMIT $7"
+);
+const EVENTS: &str =
+    "SELECT number, event FROM operation_events WHERE operation_id = $1 AND number > $2 ORDER BY number LIMIT $3";
+const DELETE: &str = "DELETE FROM operations WHERE id = $1 AND state >= 3 RETURNING id";
+const DELETE_EVENTS: &str = "DELETE FROM operation_events WHERE operation_id = $1 AND NOT EXISTS \
+                             (SELECT 1 FROM operations WHERE id = $1)";
+const EXPIRED: &str = "SELECT id FROM operations WHERE remove_ms <= $1 ORDER BY remove_ms LIMIT 100";
+const WAITING: &str = "SELECT principal, count(*), min(created_ms) FROM operations WHERE state < 2 GROUP BY principal";
+
+/// The operations of one principal that wait for their time or their turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The principal.
+    pub principal: String,
+    /// How many wait.
+    pub count: i64,
+    /// When the oldest of them was stored.
+    pub oldest_ms: i64,
+}
+
+/// What [`Store::renew`] says about an operation that its gateway holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The operation.
+    pub id: String,
+    /// The epoch of the valid claim.
+    pub epoch: i64,
+    /// Whether its owner wants it to end.
+    pub cancel_requested: bool,
+}
+
+/// Identifies a claim in writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Fence<'a> {
+    /// The operation.
+    pub id: &'a str,
+    /// [`Claim::epoch`].
+    pub epoch: i64,
+}
+
+impl Claim {
+    /// Identifies this claim in writes.
+    #[must_use]
+    pub fn fence(&self) -> Fence<'_> {
+        Fence { id: &self.operation.id, epoch: self.epoch }
+    }
+
+    fn read(row: &mut Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            operation: Operation::read(row)?,
+            request: row.bytes()?,
+            epoch: row.integer()?,
+            may_have_run: row.integer()? != 0,
+            last_event: row.integer()?,
+        })
+    }
+}
+
+impl Operation {
+    fn read(row: &mut Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row.text()?,
+            principal: row.text()?,
+            credential: row.text()?,
+            skill_id: row.text()?,
+            session_id: row.text()?,
+            trace_id: row.text()?,
+            state: state(row.integer()?)?,
+            start_at_ms: row.integer()?,
+            start_before_ms: row.integer()?,
+            created_ms: row.integer()?,
+            started_ms: row.optional_integer()?,
+            ended_ms: row.optional_integer()?,
+            remove_ms: row.optional_integer()?,
+            runs: row.integer()?,
+            cancel_requested: row.integer()? != 0,
+        })
+    }
+}
+
+fn state(number: i64) -> Result<State, StoreError> {
+    let known = usize::try_from(number).ok().and_then(|it| State::ALL.get(it)).copied();
+    known.ok_or_else(|| StoreError::Damaged(format!("an operation has the unknown state {number}")))
+}
+
+impl Store {
+    /// Stores an operation. It is durable once this returns.
+    ///
+    /// If the acknowledgement is lost, calling this again with the same id finds out what happened.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn submit(&self, new: &NewOperation) -> Result<Submission, StoreError> {
+        let now = now_ms();
+        let state = if new.start_at_ms > now { State::Scheduled } else { State::Queued };
+        let insert = Statement::new(
+            SUBMIT,
+            [
+                new.id.as_str().into(),
+                new.principal.as_str().into(),
+                new.credential.as_str().into(),
+                new.skill_id.as_str().into(),
+                new.session_id.as_str().into(),
+                new.trace_id.as_str().into(),
+                new.idempotency_key.as_deref().map_or(Value::Null, Value::from),
+                new.fingerprint.clone().into(),
+                new.request.clone().into(),
+                (state as i64).into(),
+                new.start_at_ms.into(),
+                new.start_before_ms.into(),
+                now.into(),
+            ],
+        );
+        let written = match self.first(insert.clone()).await {
+            // The id tells whether the first one happened.
+            Err(StoreError::Unknown(_)) => self.first(insert).await,
+            written => written,
+        };
+        if written?.is_some() {
+            return Ok(Submission::Stored);
+        }
+        let Some(key) = new.idempotency_key.as_deref() else { return Ok(Submission::Stored) };
+        let key = [new.principal.as_str().into(), new.skill_id.as_str().into(), key.into()];
+        let known = self.engine.read(Statement::new(FIND_KEY, key)).await?.pop();
+        // If it was removed in between, the caller may submit again.
+        let Some(mut known) = known else { return Ok(Submission::KeyMismatch) };
+        let (id, fingerprint) = (known.text()?, known.bytes()?);
+        Ok(match () {
+            () if id == new.id => Submission::Stored,
+            () if fingerprint == new.fingerprint => Submission::Known(id),
+            () => Submission::KeyMismatch,
+        })
+    }
+
+    /// Lets operations wait for their turn whose time has come. Returns how many.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn promote(&self) -> Result<usize, StoreError> {
+        Ok(self.rows(Statement::new(PROMOTE, [now_ms().into()])).await?.len())
+    }
+
+    /// Takes up to `limit` operations whose turn it is, for `lease_ms`.
+    ///
+    /// # Errors
+    /// The store failed. What was taken without an acknowledgement is free again after the lease.
+    pub async fn claim(&self, gateway: &str, lease_ms: i64, limit: usize) -> Result<Vec<Claim>, StoreError> {
+        let token = format!("{:032x}", rand::random::<u128>());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let values = [gateway.into(), (now_ms() + lease_ms).into(), token.as_str().into(), limit.into()];
+        let mut rows = match self.rows(Statement::new(CLAIM, values)).await {
+            Err(StoreError::Unknown(_)) => self.engine.read(Statement::new(CLAIMED, [token.as_str().into()])).await?,
+            rows => rows?,
+        };
+        rows.iter_mut().map(Claim::read).collect()
+    }
+
+    /// Records that the skill is about to start. Returns false if it must not: the claim is no longer valid, or the
+    /// operation was cancelled.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn start(&self, fence: Fence<'_>) -> Result<bool, StoreError> {
+        let values = [fence.id.into(), fence.epoch.into(), now_ms().into()];
+        Ok(self.first(Statement::new(START, values)).await?.is_some())
+    }
+
+    /// Extends the leases of all operations that a gateway holds, and returns them.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn renew(&self, gateway: &str, lease_ms: i64) -> Result<Vec<Held>, StoreError> {
+        let values = [gateway.into(), (now_ms() + lease_ms).into()];
+        let mut rows = self.rows(Statement::new(RENEW, values)).await?;
+        let held =
+            |row: &mut Row| Ok(Held { id: row.text()?, epoch: row.integer()?, cancel_requested: row.integer()? != 0 });
+        rows.iter_mut().map(held).collect()
+    }
+
+    /// Stores events. Those of an invalid claim are dropped.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn append(&self, fence: Fence<'_>, events: Vec<StoredEvent>) -> Result<(), StoreError> {
+        let insert = |it: StoredEvent| {
+            let values = [fence.id.into(), fence.epoch.into(), it.number.into(), it.event.into()];
+            Statement::new(APPEND, values)
+        };
+        self.engine.write(events.into_iter().map(insert).collect()).await.map(drop)
+    }
+
+    /// Gives an operation back until `start_at_ms`. `may_have_run`: its skill may have run for this or an earlier claim.
+    /// Returns false if the claim is no longer valid.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn postpone(&self, fence: Fence<'_>, start_at_ms: i64, may_have_run: bool) -> Result<bool, StoreError> {
+        let values = [fence.id.into(), fence.epoch.into(), start_at_ms.into(), i64::from(may_have_run).into()];
+        Ok(self.first(Statement::new(POSTPONE, values)).await?.is_some())
+    }
+
+    /// Stores how an operation ended. Returns false if the claim is no longer valid: then nothing changed.
+    ///
+    /// Calling this again after an error does no harm: an operation ends once.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn finish(&self, fence: Fence<'_>, end: &End) -> Result<bool, StoreError> {
+        let now = now_ms();
+        let values = [
+            fence.id.into(),
+            fence.epoch.into(),
+            (end.state as i64).into(),
+            end.result.clone().into(),
+            now.into(),
+            (now + end.keep_ms).into(),
+        ];
+        Ok(self.first(Statement::new(FINISH, values)).await?.is_some())
+    }
+
+    /// Frees operations whose lease has ended, and returns how many. If gateways don't share the store, all that are
+    /// held are free: the gateway that held them is gone.
+    ///
+    /// Call this once before the first [`Self::claim`], and then from time to time if the store is shared.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn recover(&self) -> Result<usize, StoreError> {
+        let ended = if self.is_shared() { now_ms() } else { i64::MAX };
+        Ok(self.rows(Statement::new(RECOVER, [ended.into()])).await?.len())
+    }
+
+    /// Cancels an operation that waits, with `end`. Asks the gateway of one that runs to cancel it. Returns whether it had
+    /// not ended.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn cancel(&self, id: &str, end: &End) -> Result<bool, StoreError> {
+        let now = now_ms();
+        let waiting = [id.into(), end.result.clone().into(), now.into(), (now + end.keep_ms).into()];
+        let statements = vec![Statement::new(REQUEST_CANCEL, [id.into()]), Statement::new(CANCEL_WAITING, waiting)];
+        let rows = self.engine.write(statements).await?;
+        Ok(rows.first().is_some_and(|it| !it.is_empty()))
+    }
+
+    /// Returns an operation, and its encoded result. The result is empty until it ends.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn get(&self, id: &str) -> Result<Option<(Operation, Vec<u8>)>, StoreError> {
+        let row = self.engine.read(Statement::new(GET, [id.into()])).await?.pop();
+        row.map(|mut row| Ok((Operation::read(&mut row)?, row.bytes()?))).transpose()
+    }
+
+    /// Returns what an operation was submitted with.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn request(&self, id: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let row = self.engine.read(Statement::new(GET_REQUEST, [id.into()])).await?.pop();
+        row.map(|mut row| row.bytes()).transpose()
+    }
+
+    /// Lists operations after a position, the newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn list(&self, filter: &Filter, after: &Position, limit: usize) -> Result<Vec<Operation>, StoreError> {
+        let (first, last) = filter.states.unwrap_or((State::Scheduled as i64, State::Cancelled as i64));
+        let mut values: Vec<Value> = vec![
+            after.created_ms.into(),
+            after.id.as_str().into(),
+            first.into(),
+            last.into(),
+            filter.skill_id.as_str().into(),
+            filter.session_id.as_str().into(),
+            i64::try_from(limit).unwrap_or(i64::MAX).into(),
+        ];
+        let sql = if let Some(principal) = &filter.principal {
+            values.push(principal.as_str().into());
+            LIST_OWN
+        } else {
+            LIST
+        };
+        let mut rows = self.engine.read(Statement { sql, values }).await?;
+        rows.iter_mut().map(Operation::read).collect()
+    }
+
+    /// Returns up to `limit` events of an operation after a number.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn events(&self, id: &str, after: i64, limit: i64) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut rows = self.engine.read(Statement::new(EVENTS, [id.into(), after.into(), limit.into()])).await?;
+        let read = |row: &mut Row| Ok(StoredEvent { number: row.integer()?, event: row.bytes()? });
+        rows.iter_mut().map(read).collect()
+    }
+
+    /// Removes an operation that has ended. Returns false if there is none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn delete(&self, id: &str) -> Result<bool, StoreError> {
+        let statements = [DELETE, DELETE_EVENTS].map(|sql| Statement::new(sql, [id.into()]));
+        Ok(self.engine.write(statements.into()).await?.first().is_some_and(|it| !it.is_empty()))
+    }
+
+    /// Removes operations that were kept long enough. Returns how many, at most 100.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn prune(&self) -> Result<usize, StoreError> {
+        let mut expired = self.engine.read(Statement::new(EXPIRED, [now_ms().into()])).await?;
+        let ids = expired.iter_mut().map(Row::text).collect::<Result<Vec<_>, _>>()?;
+        let delete = |id: &String| [DELETE, DELETE_EVENTS].map(|sql| Statement::new(sql, [id.as_str().into()]));
+        if !ids.is_empty() {
+            self.engine.write(ids.iter().flat_map(delete).collect()).await?;
+        }
+        Ok(ids.len())
+    }
+
+    /// Counts the operations that wait, by principal.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn waiting(&self) -> Result<Vec<Waiting>, StoreError> {
+        let mut rows = self.engine.read(Statement::new(WAITING, [])).await?;
+        let read =
+            |row: &mut Row| Ok(Waiting { principal: row.text()?, count: row.integer()?, oldest_ms: row.integer()? });
+        rows.iter_mut().map(read).collect()
+    }
+
+    async fn rows(&self, statement: Statement) -> Result<Vec<Row>, StoreError> {
+        Ok(self.engine.write(vec![statement]).await?.pop().unwrap_or_default())
+    }
+
+    async fn first(&self, statement: Statement) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(statement).await?.pop())
+    }
+}

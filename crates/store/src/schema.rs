@@ -1,0 +1,92 @@
+//! The tables, and the steps from each version to the next.
+
+use crate::engine::{Engine, Statement, StoreError};
+
+/// The steps. Step `n` leads to version `n + 1`. Steps that were released never change.
+const STEPS: &[&[&str]] = &[&[
+    "CREATE TABLE operations (
+        id TEXT PRIMARY KEY,
+        principal TEXT NOT NULL,
+        credential TEXT NOT NULL,
+        skill_id TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        trace_id TEXT NOT NULL,
+        idempotency_key TEXT,
+        fingerprint BYTEA,
+        request BYTEA NOT NULL,
+        state BIGINT NOT NULL,
+        turn BIGINT NOT NULL,
+        start_at_ms BIGINT NOT NULL,
+        start_before_ms BIGINT NOT NULL,
+        created_ms BIGINT NOT NULL,
+        started_ms BIGINT,
+        ended_ms BIGINT,
+        remove_ms BIGINT,
+        gateway TEXT NOT NULL,
+        lease_ms BIGINT NOT NULL,
+        epoch BIGINT NOT NULL,
+        runs BIGINT NOT NULL,
+        may_have_run BIGINT NOT NULL,
+        cancel_requested BIGINT NOT NULL,
+        token TEXT NOT NULL,
+        result BYTEA
+    )",
+    "CREATE UNIQUE INDEX operations_by_key ON operations (principal, skill_id, idempotency_key)",
+    "CREATE INDEX operations_by_turn ON operations (state, turn, created_ms)",
+    "CREATE INDEX operations_of_flow ON operations (state, principal, turn)",
+    "CREATE INDEX operations_by_start ON operations (state, start_at_ms)",
+    "CREATE INDEX operations_by_age ON operations (created_ms, id)",
+    "CREATE INDEX operations_of_principal ON operations (principal, created_ms, id)",
+    "CREATE INDEX operations_by_removal ON operations (remove_ms)",
+    "CREATE TABLE operation_events (
+        operation_id TEXT NOT NULL,
+        number BIGINT NOT NULL,
+        event BYTEA NOT NULL,
+        PRIMARY KEY (operation_id, number)
+    )",
+]];
+
+const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS openskill_schema (version BIGINT PRIMARY KEY)";
+const READ_VERSION: &str = "SELECT coalesce(max(version), 0) FROM openskill_schema";
+/// Of several gateways that start at once, one inserts the version. The others wait for it, and then fail.
+const CLAIM_VERSION: &str = "INSERT INTO openskill_schema (version) VALUES ($1)";
+
+/// How often a gateway tries again while others create the same tables.
+const TRIES: usize = 5;
+
+/// Creates the tables, or brings them to the newest version.
+///
+/// # Errors
+/// The tables can't be changed, or have a version that this program does not know.
+pub(crate) async fn migrate(engine: &dyn Engine) -> Result<(), StoreError> {
+    let mut tries = 0;
+    loop {
+        match step(engine).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error @ StoreError::Newer { .. }) => return Err(error),
+            Err(error) => {
+                tries += 1;
+                if tries == TRIES || !engine.is_shared() {
+                    return Err(error);
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+        }
+    }
+}
+
+/// Takes one step. Returns true if there was none left.
+async fn step(engine: &dyn Engine) -> Result<bool, StoreError> {
+    engine.write(vec![Statement::new(CREATE_VERSIONS, [])]).await?;
+    let mut rows = engine.read(Statement::new(READ_VERSION, [])).await?;
+    let found = rows.first_mut().map_or(Ok(0), crate::engine::Row::integer)?;
+    let known = STEPS.len() as i64;
+    let Some(steps) = usize::try_from(found).ok().and_then(|it| STEPS.get(it)) else {
+        return if found == known { Ok(true) } else { Err(StoreError::Newer { found, known }) };
+    };
+    let claim = Statement::new(CLAIM_VERSION, [(found + 1).into()]);
+    let steps = steps.iter().map(|sql| Statement::new(sql, []));
+    engine.write(std::iter::once(claim).chain(steps).collect()).await?;
+    Ok(false)
+}
