@@ -9,6 +9,7 @@ mod agent;
 mod files;
 mod mcp;
 pub(crate) mod names;
+mod operations;
 pub(crate) mod otlp;
 pub(crate) mod paths;
 mod problem;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use openskill_agent::hosted::Setup;
 use openskill_net::tls::client::Connector;
 use openskill_net::tls::server::Acceptor;
+use openskill_store::Location;
 use openskill_telemetry::trace::Tracer;
 
 pub use crate::identity::registry::{IdentityConfig, KeysConfig};
@@ -39,6 +40,33 @@ pub struct TasksConfig {
     pub after: Duration,
     /// How long a task is kept after its creation.
     pub lifetime: Duration,
+}
+
+/// Where operations are stored, and how many.
+#[derive(Clone)]
+pub struct OperationsConfig {
+    /// The store. If None, there are no operations.
+    pub store: Option<Location>,
+    /// Whether `store` is the default file.
+    pub is_default: bool,
+    /// The maximum number of operations in the store that have not ended.
+    pub max_waiting: usize,
+    /// The maximum number of operations that this gateway runs at once.
+    pub max_running: usize,
+    /// How long an operation is kept after it has ended.
+    pub keep: Duration,
+}
+
+impl std::fmt::Debug for OperationsConfig {
+    // Without the URL of a database, which may contain a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let store = self.store.as_ref().map(|it| match it {
+            Location::Memory => "memory",
+            Location::File(_) => "file",
+            Location::Postgres(_) => "postgres",
+        });
+        f.debug_struct("OperationsConfig").field("store", &store).finish_non_exhaustive()
+    }
 }
 
 /// A gateway's settings.
@@ -79,6 +107,8 @@ pub struct Config {
     pub mcp_secret: Option<McpSecret>,
     /// When calls of MCP clients become tasks, and where tasks are stored.
     pub mcp_tasks: TasksConfig,
+    /// Where operations are stored, and how many.
+    pub operations: OperationsConfig,
     /// The file with traffic rules. If None, they end with the process.
     pub traffic_file: Option<PathBuf>,
     /// The gateway's public URL, without a trailing slash. If None, it is taken from each request.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use openskill_agent::config::{AgentConfig, StoreLocation};
 use openskill_agent::hosted::Setup;
 use openskill_agent::remote::RemoteGateway;
-
+use openskill_gateway::config::OperationsConfig;
 use tonic::transport::Endpoint;
 
 use crate::channel::{dial, endpoint};
@@ -24,7 +24,9 @@ pub(crate) fn run(settings: &Settings, raw: &RawSettings) -> Result<(), Failure>
         let connect = |endpoint: Endpoint| endpoint.connect_with_connector_lazy(dial);
         let skills = RemoteGateway::new(endpoint(&settings.base_url)?, authorization, connect);
         tracing::info!(%address, gateway = settings.base_url, "agent listening");
-        let config = openskill_gateway::Config { tls, identity, tracer, ..settings.gateway.clone() };
+        // A gateway with the same settings may use the store.
+        let operations = OperationsConfig { store: None, ..settings.gateway.operations.clone() };
+        let config = openskill_gateway::Config { tls, identity, operations, tracer, ..settings.gateway.clone() };
         openskill_gateway::run_agent(config, setup, Arc::new(skills), listener, shutdown)
             .await
             .map_err(Failure::system("running the agent"))

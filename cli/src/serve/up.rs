@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use openskill_gateway::Config;
 use openskill_gateway::config::Source;
 use openskill_sandbox::strays::{Strays, is_stopped};
+use openskill_store::Location;
 use openskill_telemetry::log::STDERR;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -125,7 +126,10 @@ fn serve(
             own.traffic_file = state.as_ref().map(|it| it.join("traffic.json"));
         }
         if own.mcp_tasks.is_default {
-            own.mcp_tasks.file = state.map(|it| it.join("tasks.redb"));
+            own.mcp_tasks.file = state.as_ref().map(|it| it.join("tasks.redb"));
+        }
+        if own.operations.is_default {
+            own.operations.store = state.map(|it| Location::File(it.join("operations.sqlite")));
         }
         let config = Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),

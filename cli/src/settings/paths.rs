@@ -62,6 +62,12 @@ pub(super) fn below(folder: &Path, name: &str, value: &str) -> String {
             "OPENSKILL_TRACE_DIR" | "OPENSKILL_AGENT_STORE" | "OPENSKILL_MCP_TASKS_FILE" | "OPENSKILL_TRAFFIC_FILE",
             "memory" | "off",
         ) => value.to_owned(),
+        ("OPENSKILL_STORE", "memory" | "off") => value.to_owned(),
+        ("OPENSKILL_STORE", _) if value.contains("://") => value.to_owned(),
+        ("OPENSKILL_STORE", _) => match value.strip_prefix("sqlite:") {
+            Some(path) => format!("sqlite:{}", join(path)),
+            None => join(value),
+        },
         _ if is_path(name) => join(value),
         _ => value.to_owned(),
     }
@@ -112,6 +118,9 @@ mod tests {
             ("OPENSKILL_TRACE_DIR", "off", "off"),
             ("OPENSKILL_AGENT_STORE", "state/agent.redb", "/p/state/agent.redb"),
             ("OPENSKILL_PYTHON_FIND_LINKS", "https://example.com/x", "https://example.com/x"),
+            ("OPENSKILL_STORE", "state/operations.sqlite", "/p/state/operations.sqlite"),
+            ("OPENSKILL_STORE", "sqlite:operations.sqlite", "sqlite:/p/operations.sqlite"),
+            ("OPENSKILL_STORE", "postgres://h/d", "postgres://h/d"),
             ("OPENSKILL_LISTEN", "127.0.0.1:1", "127.0.0.1:1"),
         ] {
             assert_eq!(below(Path::new("/p"), name, value), wanted, "{name}");

@@ -8,6 +8,7 @@ use openskill_telemetry::metrics::skills::MOST_SKILLS;
 
 use super::access::{self, Access};
 use super::agent::{self, AgentSettings};
+use super::operations;
 use super::otlp::{self, Destination, Otlp};
 use super::problem::{SettingProblems, mask};
 use super::raw::RawSettings;
@@ -128,6 +129,7 @@ impl Reader<'_> {
                 after: self.millis("OPENSKILL_MCP_TASK_AFTER_MS", 0, 86_400_000),
                 lifetime: self.seconds("OPENSKILL_MCP_TASK_LIFETIME_S", 60, 30 * 86_400),
             },
+            operations: operations::read(self),
             traffic_file: self.store("OPENSKILL_TRAFFIC_FILE").path_or(None),
             mcp_resumable: self.seconds("OPENSKILL_MCP_RESUMABLE_S", 0, 3600),
             mcp_result_bytes: self.number("OPENSKILL_MCP_RESULT_BYTES", 1024, 64 * 1024 * 1024),

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cases::uncounted;
 use crate::Config;
-use crate::config::{CircuitRules, TasksConfig};
+use crate::config::{CircuitRules, OperationsConfig, TasksConfig};
 use crate::gateway::Gateway;
 use crate::observe::recorder::Recorder;
 use crate::workers::source::Endpoint;
@@ -76,6 +76,13 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
             is_default: true,
             after: Duration::from_secs(5),
             lifetime: Duration::from_secs(3600),
+        },
+        operations: OperationsConfig {
+            store: None,
+            is_default: true,
+            max_waiting: 100_000,
+            max_running: 64,
+            keep: Duration::from_secs(604_800),
         },
         mcp_views: None,
         mcp_resumable: Duration::ZERO,
