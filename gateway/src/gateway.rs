@@ -28,6 +28,7 @@ use crate::dispatch::questions::Questions;
 use crate::identity::audit;
 use crate::identity::grant::Grant;
 use crate::identity::registry::Registry;
+use crate::long_running::LongRunning;
 use crate::mcp::McpState;
 use crate::mcp::tasks::{TaskTimes, Tasks};
 use crate::observe::Observer;
@@ -52,6 +53,8 @@ pub(crate) struct Gateway {
     pub(crate) mcp: McpState,
     pub(crate) circuits: Circuits,
     pub(crate) keys: Arc<IdempotencyKeys>,
+    /// Calls that outlive their callers and this process.
+    pub(crate) long_running: Arc<LongRunning>,
     admission: Arc<Admission>,
     pub(crate) calls: Arc<CallsInFlight>,
     pub(crate) observer: Arc<Observer>,
@@ -124,6 +127,7 @@ impl Gateway {
             ),
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
+            long_running: Arc::new(LongRunning::new(config.operations.clone())),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             calls: Arc::default(),
             observer,

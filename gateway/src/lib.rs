@@ -17,6 +17,7 @@
 //! - [`arguments`]: turns a model's text into valid arguments; pure
 //! - [`export`]: tool definitions for models; pure
 //! - `mcp`: state of MCP clients
+//! - `long_running`: calls that a store keeps, and the executor that runs them
 //! - `identity`: who calls, and what they may do
 //! - `observe`: turns events into log lines, metrics and spans
 //! - `state`: bounded state by key
@@ -44,6 +45,7 @@ mod dispatch;
 mod gateway;
 mod identity;
 mod invoke;
+mod long_running;
 mod mcp;
 mod observe;
 mod prepare;
@@ -97,23 +99,35 @@ pub async fn run(
     let shard_count = listeners.len();
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));
     await_discovery(&gateway).await;
+    long_running::executor::open(&gateway).await.map_err(std::io::Error::other)?;
     let agent = agent::start(&gateway).await?;
     let served = agent.as_deref().cloned().map(faces::serve_agent);
     let shards = shards::start(&gateway, &health, served.as_ref(), listeners, admin.is_none())?;
     let admin = admin.map(|listener| serve_admin(&gateway, &health, listener, &draining)).transpose()?;
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
     let files = follow_files(&gateway);
+    let executor = Shard { gateway: Arc::clone(&gateway), number: 0 };
+    let executor = tokio::spawn(long_running::executor::execute(executor, shutdown.clone()));
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     gateway.leave().await;
     draining.cancel();
     let limit = gateway.config.drain_timeout;
-    tokio::join!(shards::drain(shards, &gateway, limit), async {
-        // The agent runs until the calls in flight have ended: some of them may be agents.
-        if let Some(agent) = &agent {
-            agent.shutdown(limit).await;
+    tokio::join!(
+        shards::drain(shards, &gateway, limit),
+        async {
+            // The agent runs until the calls in flight have ended: some of them may be agents.
+            if let Some(agent) = &agent {
+                agent.shutdown(limit).await;
+            }
+        },
+        async {
+            // Calls that take longer are dropped. The store knows that they ran.
+            if let Ok(running) = executor.await {
+                let _ = tokio::time::timeout(limit, running.join_all()).await;
+            }
         }
-    });
+    );
     for task in [discovery, following, announcing].into_iter().chain(admin).chain(files) {
         task.abort();
     }

@@ -258,6 +258,8 @@ pub enum ErrorCode {
     Unauthenticated = 24,
     /// The caller is at a limit of its own policy: calls a second, calls or bytes in flight, sessions.
     RateLimited = 25,
+    /// The state of an operation does not allow this.
+    FailedPrecondition = 26,
 }
 impl ErrorCode {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -292,6 +294,7 @@ impl ErrorCode {
             Self::ConversationBusy => "CONVERSATION_BUSY",
             Self::Unauthenticated => "UNAUTHENTICATED",
             Self::RateLimited => "RATE_LIMITED",
+            Self::FailedPrecondition => "FAILED_PRECONDITION",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -323,6 +326,7 @@ impl ErrorCode {
             "CONVERSATION_BUSY" => Some(Self::ConversationBusy),
             "UNAUTHENTICATED" => Some(Self::Unauthenticated),
             "RATE_LIMITED" => Some(Self::RateLimited),
+            "FAILED_PRECONDITION" => Some(Self::FailedPrecondition),
             _ => None,
         }
     }

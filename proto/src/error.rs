@@ -119,6 +119,7 @@ table! {
     ConversationBusy     ParamError      Caller  false  409  FailedPrecondition;
     Unauthenticated      ParamError      Caller  false  401  Unauthenticated;
     RateLimited          NetworkError    Caller  true   429  ResourceExhausted;
+    FailedPrecondition   ParamError      Caller  false  409  FailedPrecondition;
 }
 
 impl ErrorCode {
@@ -132,7 +133,7 @@ impl ErrorCode {
     /// a code that only openskill itself may report.
     pub fn from_skill(name: &str) -> Option<Self> {
         let refusals = [Self::Overloaded, Self::Unavailable, Self::CircuitOpen, Self::ConversationBusy];
-        let of_callers = [Self::Unauthenticated, Self::RateLimited];
+        let of_callers = [Self::Unauthenticated, Self::RateLimited, Self::FailedPrecondition];
         let reserved = [&refusals[..], &of_callers, &[Self::Unspecified, Self::Cancelled]].concat();
         Self::from_str_name(name).filter(|code| !reserved.contains(code))
     }

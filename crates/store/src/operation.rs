@@ -40,6 +40,10 @@ pub struct NewOperation {
     pub credential: String,
     /// The skill that it calls.
     pub skill_id: String,
+    /// The toolset of the skill, and whether it is destructive, for policies: the skill may be gone when somebody reads the result.
+    pub toolset: String,
+    /// See `toolset`.
+    pub destructive: bool,
     /// The session of the call. May be empty.
     pub session_id: String,
     /// The trace id of the call.
@@ -75,6 +79,8 @@ pub struct Operation {
     pub principal: String,
     pub credential: String,
     pub skill_id: String,
+    pub toolset: String,
+    pub destructive: bool,
     pub session_id: String,
     pub trace_id: String,
     pub state: State,

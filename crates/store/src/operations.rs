@@ -22,7 +22,7 @@ use crate::{Store, now_ms};
 /// The columns of an [`Operation`], in the order in which [`Operation::read`] reads them.
 macro_rules! columns {
     () => {
-        "id, principal, credential, skill_id, session_id, trace_id, state, start_at_ms, start_before_ms, created_ms, \
+        "id, principal, credential, skill_id, toolset, destructive, session_id, trace_id, state, start_at_ms, start_before_ms, created_ms, \
          started_ms, ended_ms, remove_ms, runs, cancel_requested"
     };
 }
@@ -41,9 +41,9 @@ macro_rules! next_turn {
 const SUBMIT: &str = concat!(
     "INSERT INTO operations (id, principal, credential, skill_id, session_id, trace_id, idempotency_key, fingerprint, \
      request, state, start_at_ms, start_before_ms, created_ms, turn, gateway, lease_ms, epoch, runs, may_have_run, \
-     cancel_requested, token) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, ",
+     cancel_requested, token, toolset, destructive) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, ",
     next_turn!("$2"),
-    ", '', 0, 0, 0, 0, 0, '') ON CONFLICT DO NOTHING RETURNING id"
+    ", '', 0, 0, 0, 0, 0, '', $14, $15) ON CONFLICT DO NOTHING RETURNING id"
 );
 const FIND_KEY: &str =
     "SELECT id, fingerprint FROM operations WHERE principal = $1 AND skill_id = $2 AND idempotency_key = $3";
@@ -97,6 +97,7 @@ const LIST_OWN: &str = concat!(
 );
 const EVENTS: &str =
     "SELECT number, event FROM operation_events WHERE operation_id = $1 AND number > $2 ORDER BY number LIMIT $3";
+const LAST_EVENT: &str = "SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = $1";
 const DELETE: &str = "DELETE FROM operations WHERE id = $1 AND state >= 3 RETURNING id";
 const DELETE_EVENTS: &str = "DELETE FROM operation_events WHERE operation_id = $1 AND NOT EXISTS \
                              (SELECT 1 FROM operations WHERE id = $1)";
@@ -159,6 +160,8 @@ impl Operation {
             principal: row.text()?,
             credential: row.text()?,
             skill_id: row.text()?,
+            toolset: row.text()?,
+            destructive: row.integer()? != 0,
             session_id: row.text()?,
             trace_id: row.text()?,
             state: state(row.integer()?)?,
@@ -205,6 +208,8 @@ impl Store {
                 new.start_at_ms.into(),
                 new.start_before_ms.into(),
                 now.into(),
+                new.toolset.as_str().into(),
+                i64::from(new.destructive).into(),
             ],
         );
         let written = match self.first(insert.clone()).await {
@@ -390,6 +395,15 @@ impl Store {
         let mut rows = self.engine.read(Statement::new(EVENTS, [id.into(), after.into(), limit.into()])).await?;
         let read = |row: &mut Row| Ok(StoredEvent { number: row.integer()?, event: row.bytes()? });
         rows.iter_mut().map(read).collect()
+    }
+
+    /// Returns the number of the last event of an operation. 0 if it has none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn last_event(&self, id: &str) -> Result<i64, StoreError> {
+        let row = self.engine.read(Statement::new(LAST_EVENT, [id.into()])).await?.pop();
+        row.map_or(Ok(0), |mut row| row.integer())
     }
 
     /// Removes an operation that has ended. Returns false if there is none.

@@ -9,6 +9,8 @@ const STEPS: &[&[&str]] = &[&[
         principal TEXT NOT NULL,
         credential TEXT NOT NULL,
         skill_id TEXT NOT NULL,
+        toolset TEXT NOT NULL,
+        destructive BIGINT NOT NULL,
         session_id TEXT NOT NULL,
         trace_id TEXT NOT NULL,
         idempotency_key TEXT,

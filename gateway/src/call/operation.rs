@@ -67,6 +67,9 @@ impl Operation {
     /// The operation of a call that no client sent.
     pub(crate) const INTERNAL: Self = Self::grpc("/call");
 
+    /// The operation of a call that a client submitted earlier.
+    pub(crate) const SUBMITTED: Self = Self::grpc("/openskill.v1.OperationService/Submit");
+
     /// Creates a gRPC method without streams from its path.
     pub(crate) const fn grpc(path: &'static str) -> Self {
         let (_, name) = path.split_at(1);

@@ -8,7 +8,9 @@ use openskill_agent::faces::{self as agent, Served};
 use openskill_agent::hosted::Hosted;
 use openskill_agent::skills::UserIdentity;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
+use openskill_proto::longrunning::operations_server::OperationsServer;
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
+use openskill_proto::v1::operation_service_server::OperationServiceServer;
 use openskill_proto::v1::skill_service_server::{SERVICE_NAME, SkillServiceServer};
 use openskill_proto::v1::trace_service_server::TraceServiceServer;
 use tonic::service::Routes;
@@ -22,6 +24,7 @@ mod user_action;
 
 use grpc::admin::Admin;
 use grpc::health::Health;
+use grpc::operations::GrpcOperations;
 use grpc::skills::GrpcSkills;
 use grpc::status::grpc_body;
 use grpc::{protocol, reflection};
@@ -62,6 +65,7 @@ impl Faces {
             .max_encoding_message_size(MAX_RESPONSE_BYTES + 64 * 1024);
         let traces = Traces { shard: shard.clone(), for_operators: false, is_loopback };
         let grpc = if with_admin { admin(&traces) } else { Routes::default() };
+        let grpc = with_operations(grpc, shard);
         let services = reflection::public(with_admin, agent.is_some());
         let own = operations::skills(shard.clone()).merge(operations::gateway_probes(shard.clone()));
         let others = [agent.cloned().map(operations::agent), with_admin.then(|| operations::traces(traces))];
@@ -144,6 +148,12 @@ pub(crate) fn serve_agent(agent: Hosted) -> Served {
 
 fn with_agent(grpc: Routes, agent: Option<&Served>) -> Routes {
     agent.into_iter().fold(grpc, |grpc, agent| grpc.add_service(agent::grpc::service(agent.clone())))
+}
+
+fn with_operations(grpc: Routes, shard: &Shard) -> Routes {
+    let operations = GrpcOperations { shard: shard.clone() };
+    grpc.add_service(OperationServiceServer::new(operations.clone()).max_decoding_message_size(MAX_REQUEST_BYTES))
+        .add_service(OperationsServer::new(operations).max_decoding_message_size(MAX_REQUEST_BYTES))
 }
 
 fn admin(traces: &Traces) -> Routes {

@@ -124,6 +124,15 @@ pub(crate) static OPERATIONS: &[Row] = &[
         .limit(SharedLimit::Catalog),
     http("GET /tools", handle!(Skills, tools::list)).limit(SharedLimit::Catalog),
     http("GET /artifacts/{*handle}", handle!(Skills, artifacts::read)).limit(SharedLimit::Catalog),
+    // Calls that outlive their requests.
+    grpc("/openskill.v1.OperationService/Submit"),
+    grpc("/openskill.v1.OperationService/RetryOperation"),
+    grpc("/openskill.v1.OperationService/WatchOperation").streams(Streaming::Server).limit(SharedLimit::Conversations),
+    grpc("/google.longrunning.Operations/ListOperations").limit(SharedLimit::Catalog),
+    grpc("/google.longrunning.Operations/GetOperation").limit(SharedLimit::Catalog),
+    grpc("/google.longrunning.Operations/WaitOperation").limit(SharedLimit::Conversations),
+    grpc("/google.longrunning.Operations/CancelOperation"),
+    grpc("/google.longrunning.Operations/DeleteOperation"),
     // The agent's operations.
     grpc("/openskill.v1.AgentService/Chat").streams(Streaming::Both).limit(SharedLimit::CallStreams),
     grpc("/openskill.v1.AgentService/WatchConversation").streams(Streaming::Server).limit(SharedLimit::Conversations),

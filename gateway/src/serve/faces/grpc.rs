@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod health;
+pub(crate) mod operations;
 pub(crate) mod protocol;
 pub(crate) mod reflection;
 pub(crate) mod skills;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use openskill_agent::faces::grpc::SERVICE_NAME as AGENT;
 use openskill_proto::DESCRIPTORS;
-use openskill_proto::v1::{admin_service_server, skill_service_server, trace_service_server};
+use openskill_proto::longrunning::operations_server;
+use openskill_proto::v1::{admin_service_server, operation_service_server, skill_service_server, trace_service_server};
 use prost::Message as _;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use tonic::service::Routes;
@@ -20,6 +21,10 @@ use service::{Index, Reflection};
 const ALWAYS: [&str; 3] =
     ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
 
+/// The services for callers.
+const CALLERS: [&str; 3] =
+    [skill_service_server::SERVICE_NAME, operation_service_server::SERVICE_NAME, operations_server::SERVICE_NAME];
+
 /// The services for operators.
 const ADMIN: [&str; 2] = [admin_service_server::SERVICE_NAME, trace_service_server::SERVICE_NAME];
 
@@ -27,7 +32,7 @@ const ADMIN: [&str; 2] = [admin_service_server::SERVICE_NAME, trace_service_serv
 pub(crate) fn public(with_admin: bool, with_agent: bool) -> Vec<&'static str> {
     let admin = with_admin.then_some(ADMIN).into_iter().flatten();
     let agent = with_agent.then_some(AGENT);
-    [skill_service_server::SERVICE_NAME].into_iter().chain(agent).chain(admin).chain(ALWAYS).collect()
+    CALLERS.into_iter().chain(agent).chain(admin).chain(ALWAYS).collect()
 }
 
 /// Returns the names of the services on a listener that serves only an agent.

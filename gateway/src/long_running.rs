@@ -1,0 +1,285 @@
+//! Calls that outlive their callers and this gateway, as `google.longrunning` operations.
+//!
+//! ```text
+//! Submit -> submit (checks, stores) -> Store -> executor (claims what is next, renews leases)
+//!                                        ^         └-> run (records the start, invokes, stores events and result)
+//! Get, List, Wait, Watch, Cancel, Delete ┘              -> invoke: the path of any other call
+//! ```
+//!
+//! Whatever a client learns about an operation is in the store, so any gateway with the same store can answer. Memory only
+//! has hints: which operations run here, and whom to wake.
+//!
+//! - [`submit`]: stores a call; [`stored_call`]: in this form
+//! - [`executor`]: runs what is stored; [`run`]: one operation
+//! - [`message`]: operations as messages; [`filter`]: parses list filters; [`watch`]: streams events
+
+pub(crate) mod executor;
+mod filter;
+mod message;
+mod run;
+mod stored_call;
+mod submit;
+pub(crate) mod watch;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use openskill_proto::longrunning::{ListOperationsRequest, ListOperationsResponse, Operation};
+use openskill_proto::trace::{hex, random_id};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
+use openskill_store::Store;
+use openskill_store::engine::StoreError;
+use openskill_store::operation::{Filter, Operation as StoredOperation};
+use openskill_store::page::Position;
+use parking_lot::Mutex;
+use prost::Message as _;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::call::principal::Principal;
+use crate::call::request::{Call, RequestContext};
+use crate::config::OperationsConfig;
+use crate::gateway::Shard;
+
+/// How often a change is looked for that another gateway made.
+const POLL: Duration = Duration::from_millis(500);
+
+/// How long `WaitOperation` waits without a timeout, and at most.
+const MAX_WAIT: Duration = Duration::from_secs(300);
+
+/// The number of operations on a page by default, and at most.
+const PAGE: (usize, usize) = (50, 1000);
+
+/// The number of groups of operations whose watchers wake together.
+const CHANGE_GROUPS: usize = 64;
+
+/// The operations of this gateway's store.
+pub(crate) struct LongRunning {
+    config: OperationsConfig,
+    /// Identifies this process in leases.
+    gateway: String,
+    /// None until the store is open.
+    store: OnceLock<Store>,
+    /// Why the store is not open.
+    reason: Mutex<String>,
+    /// The calls of operations that run here, by id.
+    running: Mutex<HashMap<String, Arc<Call>>>,
+    /// The number of operations that wait, by principal. Refreshed from the store.
+    waiting: Mutex<HashMap<String, usize>>,
+    /// Wakes the executor.
+    submitted: Notify,
+    /// Wake watchers. An operation belongs to the group of its hash.
+    changes: [Notify; CHANGE_GROUPS],
+    hasher: RandomState,
+}
+
+impl LongRunning {
+    pub(crate) fn new(config: OperationsConfig) -> Self {
+        Self {
+            config,
+            gateway: hex(&random_id::<8>()),
+            store: OnceLock::new(),
+            reason: Mutex::new("it is not open yet".to_owned()),
+            running: Mutex::default(),
+            waiting: Mutex::default(),
+            submitted: Notify::new(),
+            changes: std::array::from_fn(|_| Notify::new()),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Returns the latest state of an operation.
+    ///
+    /// # Errors
+    /// It does not exist for this principal, or the store failed.
+    pub(crate) async fn get(&self, principal: &Principal, name: &str) -> Result<Operation, SkillError> {
+        let (operation, result) = self.find(principal, name).await?;
+        Ok(message::operation(&operation, Some(&result)))
+    }
+
+    /// Lists operations of a principal, or of all for an administrator.
+    ///
+    /// # Errors
+    /// The filter or the page token is invalid, or the store failed.
+    pub(crate) async fn list(
+        &self,
+        principal: &Principal,
+        request: &ListOperationsRequest,
+    ) -> Result<ListOperationsResponse, SkillError> {
+        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
+        let own = (!principal.is_admin()).then(|| principal.name().to_owned());
+        let filter = Filter { principal: own, ..filter::parse(&request.filter).map_err(invalid)? };
+        let after = Position::parse(&request.page_token, &filter).map_err(|error| invalid(error.to_string()))?;
+        let size = match usize::try_from(request.page_size) {
+            Err(_) => return Err(invalid("page_size must not be negative".to_owned())),
+            Ok(0) => PAGE.0,
+            Ok(size) => size.min(PAGE.1),
+        };
+        let mut listed = self.store()?.list(&filter, &after, size + 1).await.map_err(failure)?;
+        let has_more = listed.len() > size;
+        listed.truncate(size);
+        let last = listed.last().filter(|_| has_more);
+        let token = last.map(|it| Position { created_ms: it.created_ms, id: it.id.clone() }.token(&filter));
+        let visible = listed.iter().filter(|it| may_see(principal, it));
+        Ok(ListOperationsResponse {
+            operations: visible.map(|it| message::operation(it, None)).collect(),
+            next_page_token: token.unwrap_or_default(),
+        })
+    }
+
+    /// Waits until an operation is done, or `timeout` has passed, and returns its state.
+    ///
+    /// # Errors
+    /// It does not exist for this principal, or the store failed.
+    pub(crate) async fn wait(
+        &self,
+        principal: &Principal,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Operation, SkillError> {
+        let until = Instant::now() + timeout.min(MAX_WAIT);
+        loop {
+            let changed = self.changed(id(name));
+            let (operation, result) = self.find(principal, name).await?;
+            if operation.state.is_done() || Instant::now() >= until {
+                return Ok(message::operation(&operation, Some(&result)));
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(until.min(Instant::now() + POLL)) => {}
+            }
+        }
+    }
+
+    /// Cancels an operation, wherever it runs. Has no effect on one that is done.
+    ///
+    /// # Errors
+    /// It does not exist for this principal, or the store failed.
+    pub(crate) async fn cancel(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
+        let (operation, _) = self.find(principal, name).await?;
+        let end = run::cancelled(&operation, self.config.keep);
+        self.store()?.cancel(&operation.id, &end).await.map_err(failure)?;
+        if let Some(call) = self.running.lock().get(&operation.id) {
+            call.cancellation.notify_one();
+        }
+        self.notify(&operation.id);
+        Ok(())
+    }
+
+    /// Removes an operation that is done.
+    ///
+    /// # Errors
+    /// It does not exist for this principal or is not done, or the store failed.
+    pub(crate) async fn delete(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
+        let (operation, _) = self.find(principal, name).await?;
+        if !operation.state.is_done() {
+            return Err(not_ended("it has not ended: cancel it first"));
+        }
+        self.store()?.delete(&operation.id).await.map_err(failure)?;
+        Ok(())
+    }
+
+    /// Submits the call of a failed or cancelled operation again, as a new operation.
+    ///
+    /// # Errors
+    /// It does not exist for this principal, succeeded or has not ended, or its call can't be submitted.
+    pub(crate) async fn retry(
+        &self,
+        shard: &Shard,
+        name: &str,
+        context: RequestContext,
+    ) -> Result<Operation, SkillError> {
+        use openskill_store::operation::State;
+        let (operation, _) = self.find(&context.principal, name).await?;
+        match operation.state {
+            State::Failed | State::Cancelled => {}
+            State::Succeeded => return Err(not_ended("it succeeded: submit its call if it should run once more")),
+            _ => return Err(not_ended("it has not ended")),
+        }
+        let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
+        let again = stored_call::StoredCall::read(&stored).ok_or_else(unreadable)?.again();
+        self.submit(shard, again, context).await
+    }
+
+    /// Finds an operation, and its encoded result.
+    async fn find(&self, principal: &Principal, name: &str) -> Result<(StoredOperation, Vec<u8>), SkillError> {
+        let found = self.store()?.get(id(name)).await.map_err(failure)?;
+        found.filter(|(operation, _)| may_see(principal, operation)).ok_or_else(unknown)
+    }
+
+    /// Returns the store.
+    ///
+    /// # Errors
+    /// There is none, or it can't be used now.
+    fn store(&self) -> Result<&Store, SkillError> {
+        self.store.get().ok_or_else(|| {
+            let message = if self.config.store.is_none() {
+                "this gateway keeps no operations: set OPENSKILL_STORE".to_owned()
+            } else {
+                format!("operations can't be used now: {}", self.reason.lock())
+            };
+            SkillError::unavailable(message).with_blame(Blame::Gateway)
+        })
+    }
+
+    /// Completes when an operation may have changed. Changes after this was called are not missed.
+    fn changed(&self, id: &str) -> impl Future<Output = ()> + use<'_> {
+        let mut notified = Box::pin(self.group(id).notified());
+        notified.as_mut().enable();
+        notified
+    }
+
+    /// Wakes those who wait for a change of an operation.
+    fn notify(&self, id: &str) {
+        self.group(id).notify_waiters();
+    }
+
+    fn group(&self, id: &str) -> &Notify {
+        let number = self.hasher.hash_one(id) as usize % CHANGE_GROUPS;
+        &self.changes[number]
+    }
+}
+
+/// Whether a principal may know of an operation: it is the owner and may still call the skill, or an administrator.
+fn may_see(principal: &Principal, operation: &StoredOperation) -> bool {
+    let is_owner = operation.principal == principal.name()
+        && principal.allows(&operation.skill_id, &operation.toolset, operation.destructive);
+    is_owner || principal.is_admin()
+}
+
+/// Returns the id in a name.
+fn id(name: &str) -> &str {
+    name.strip_prefix("operations/").unwrap_or(name)
+}
+
+/// Reads a stored result.
+fn read_result(bytes: &[u8]) -> SkillResult {
+    SkillResult::decode(bytes).unwrap_or_else(|_| SkillResult { error: Some(unreadable()), ..SkillResult::default() })
+}
+
+fn unknown() -> SkillError {
+    SkillError::new(ErrorCode::NotFound, "there is no such operation: it may have been removed after its retention")
+}
+
+fn unreadable() -> SkillError {
+    let message = "the operation can't be read: another version of openskill may have stored it";
+    SkillError::new(ErrorCode::Internal, message).with_blame(Blame::Gateway)
+}
+
+fn not_ended(reason: &str) -> SkillError {
+    SkillError::new(ErrorCode::FailedPrecondition, format!("this can't be done to the operation: {reason}"))
+}
+
+/// Converts a failure of the store. The log has the reason, because it may name files and hosts.
+fn failure(error: StoreError) -> SkillError {
+    tracing::error!(%error, "the store failed");
+    let may_have_run = matches!(error, StoreError::Unknown(_));
+    let message = if may_have_run {
+        "the store did not confirm the change, which may have happened: look before you try again"
+    } else {
+        "the store can't be used now: try again later"
+    };
+    SkillError { may_have_run, ..SkillError::unavailable(message) }.with_blame(Blame::Gateway)
+}

@@ -1,0 +1,154 @@
+//! Opens the store, and runs what is in it: claims operations when it is their turn, and renews the leases of those that
+//! run here.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openskill_store::engine::StoreError;
+use openskill_store::{Location, Store};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::run::run;
+use super::{LongRunning, POLL};
+use crate::gateway::{Gateway, Shard};
+
+/// How long a gateway that is gone holds its operations in a shared store.
+const LEASE_MS: i64 = 10_000;
+
+/// How often leases are renewed, and the queue is looked after.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+/// How often a store is opened again that can't be reached.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// How many operations are claimed at once.
+const MAX_CLAIM: usize = 16;
+
+/// Opens the store, if one is configured.
+///
+/// # Errors
+/// It can't be used as it is. A store that can't be reached now is not an error: [`execute`] opens it later.
+pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
+    let own = &gateway.long_running;
+    let Some(location) = &own.config.store else { return Ok(()) };
+    match try_open(own, location).await {
+        Err(error @ StoreError::Unavailable(_)) if matches!(location, Location::Postgres(_)) => {
+            tracing::warn!(%error, "operations are unavailable until the store can be reached");
+            Ok(())
+        }
+        Err(error) if own.config.is_default => {
+            tracing::info!(%error, "operations are unavailable");
+            Ok(())
+        }
+        opened => opened,
+    }
+}
+
+async fn try_open(own: &LongRunning, location: &Location) -> Result<(), StoreError> {
+    let opened = async {
+        let store = Store::open(location).await?;
+        // Before the first claim: what this process does not know of, it does not run.
+        store.recover().await?;
+        Ok(store)
+    };
+    match opened.await {
+        Ok(store) => {
+            let _ = own.store.set(store);
+            Ok(())
+        }
+        Err(error) => {
+            *own.reason.lock() = match &error {
+                StoreError::Locked(_) => "another gateway uses the store".to_owned(),
+                _ => "the store can't be opened; the log has the reason".to_owned(),
+            };
+            Err(error)
+        }
+    }
+}
+
+/// Runs operations until `stop`. Then returns those that still run, whose calls end when they are dropped.
+pub(crate) async fn execute(shard: Shard, stop: CancellationToken) -> JoinSet<()> {
+    let mut running = JoinSet::new();
+    let _ = stop.run_until_cancelled(claim_and_run(&shard, &mut running)).await;
+    running
+}
+
+async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
+    let own = Arc::clone(&shard.gateway.long_running);
+    let Some(location) = &own.config.store else { return std::future::pending().await };
+    while own.store.get().is_none() {
+        tokio::time::sleep(REOPEN).await;
+        if let Err(error) = try_open(&own, location).await {
+            tracing::debug!(%error, "the store can't be opened yet");
+        }
+    }
+    let mut upkeep_at = Instant::now();
+    loop {
+        if Instant::now() >= upkeep_at {
+            upkeep_at = Instant::now() + UPKEEP;
+            if let Err(error) = look_after(&own).await {
+                tracing::warn!(%error, "the queue of operations can't be looked after");
+            }
+        }
+        while running.try_join_next().is_some() {}
+        let claimed = claim(shard, running).await;
+        if claimed == MAX_CLAIM {
+            continue;
+        }
+        tokio::select! {
+            () = own.submitted.notified() => {}
+            () = tokio::time::sleep_until(upkeep_at.min(Instant::now() + POLL)) => {}
+            Some(_) = running.join_next() => {}
+        }
+    }
+}
+
+/// Starts operations whose turn it is, if there is room. Returns how many.
+async fn claim(shard: &Shard, running: &mut JoinSet<()>) -> usize {
+    let (gateway, own) = (&shard.gateway, &shard.gateway.long_running);
+    let Ok(store) = own.store() else { return 0 };
+    let room = own.config.max_running.saturating_sub(running.len()).min(MAX_CLAIM);
+    // Without workers, all would come back at once.
+    if room == 0 || !gateway.is_ready() {
+        return 0;
+    }
+    match store.claim(&own.gateway, LEASE_MS, room).await {
+        Ok(claims) => {
+            let count = claims.len();
+            for claim in claims {
+                running.spawn(run(shard.clone(), claim));
+            }
+            count
+        }
+        Err(error) => {
+            tracing::warn!(%error, "operations can't be claimed");
+            0
+        }
+    }
+}
+
+/// Renews leases, cancels calls whose operations were cancelled or lost, and frees, schedules, counts and removes
+/// operations.
+async fn look_after(own: &LongRunning) -> Result<(), StoreError> {
+    let Some(store) = own.store.get() else { return Ok(()) };
+    let before: Vec<_> = own.running.lock().keys().cloned().collect();
+    let held = store.renew(&own.gateway, LEASE_MS).await?;
+    let wanted: HashSet<_> = held.iter().filter(|it| !it.cancel_requested).map(|it| it.id.as_str()).collect();
+    for id in before.iter().filter(|id| !wanted.contains(id.as_str())) {
+        if let Some(call) = own.running.lock().get(id) {
+            call.cancellation.notify_one();
+        }
+    }
+    if store.is_shared() {
+        store.recover().await?;
+    }
+    store.promote().await?;
+    store.prune().await?;
+    let waiting = store.waiting().await?;
+    let counts = waiting.into_iter().map(|it| (it.principal, usize::try_from(it.count).unwrap_or_default()));
+    *own.waiting.lock() = counts.collect();
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Operations as messages.
+
+use openskill_proto::longrunning::{Operation, operation};
+use openskill_proto::rpc::Status;
+use openskill_proto::v1::{OperationMetadata, OperationState, SkillResult};
+use openskill_store::operation::{Operation as StoredOperation, State};
+use prost::Message;
+use prost_types::{Any, Timestamp};
+
+use super::read_result;
+
+/// Converts an operation. `result` is encoded, and None in lists.
+pub(super) fn operation(stored: &StoredOperation, result: Option<&[u8]>) -> Operation {
+    let is_done = stored.state.is_done();
+    let result = result.filter(|_| is_done);
+    Operation {
+        name: format!("operations/{}", stored.id),
+        metadata: Some(any("OperationMetadata", &metadata(stored))),
+        done: is_done,
+        result: result.map(|encoded| outcome(read_result(encoded))),
+    }
+}
+
+fn outcome(result: SkillResult) -> operation::Result {
+    let packed = any("SkillResult", &result);
+    match result.error {
+        None => operation::Result::Response(packed),
+        Some(error) => operation::Result::Error(Status {
+            code: error.code().meaning().grpc as i32,
+            message: error.message,
+            details: vec![packed],
+        }),
+    }
+}
+
+fn metadata(stored: &StoredOperation) -> OperationMetadata {
+    OperationMetadata {
+        skill_id: stored.skill_id.clone(),
+        session_id: stored.session_id.clone(),
+        principal: stored.principal.clone(),
+        trace_id: stored.trace_id.clone(),
+        state: wire_state(stored.state).into(),
+        create_time: Some(timestamp(stored.created_ms)),
+        start_at: (stored.state == State::Scheduled).then(|| timestamp(stored.start_at_ms)),
+        start_time: stored.started_ms.map(timestamp),
+        end_time: stored.ended_ms.map(timestamp),
+        expire_time: stored.remove_ms.map(timestamp),
+        runs: u32::try_from(stored.runs).unwrap_or(u32::MAX),
+        cancel_requested: stored.cancel_requested,
+    }
+}
+
+fn wire_state(state: State) -> OperationState {
+    match state {
+        State::Scheduled => OperationState::Scheduled,
+        State::Queued => OperationState::Queued,
+        State::Running => OperationState::Running,
+        State::Succeeded => OperationState::Succeeded,
+        State::Failed => OperationState::Failed,
+        State::Cancelled => OperationState::Cancelled,
+    }
+}
+
+fn timestamp(ms: i64) -> Timestamp {
+    Timestamp { seconds: ms.div_euclid(1000), nanos: (ms.rem_euclid(1000) * 1_000_000) as i32 }
+}
+
+fn any(name: &str, message: &impl Message) -> Any {
+    Any { type_url: format!("type.googleapis.com/openskill.v1.{name}"), value: message.encode_to_vec() }
+}

@@ -1,0 +1,233 @@
+//! Runs one operation that this gateway claimed.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, SkillError, SkillResult};
+use openskill_store::engine::StoreError;
+use openskill_store::operation::{Claim, End, Operation as StoredOperation, State, StoredEvent};
+use openskill_store::{Store, now_ms};
+use prost::Message as _;
+use tokio::time::Instant;
+
+use super::stored_call::StoredCall;
+use super::{LongRunning, unreadable};
+use crate::call::outcome::Outcome;
+use crate::call::principal::REVOKED;
+use crate::call::reading;
+use crate::call::request::Call;
+use crate::call::result::result;
+use crate::gateway::Shard;
+use crate::protect::admission::Permit;
+use crate::serve::streams;
+
+/// Events are stored together that come within this time, up to this number.
+const BATCH_TIME: Duration = Duration::from_millis(50);
+const BATCH: usize = 64;
+
+/// The number and the size of an operation's events that are stored. Later ones are dropped, except for the result.
+const MAX_EVENTS: i64 = 10_000;
+const MAX_EVENT_BYTES: usize = 8 << 20;
+
+/// The pause before an operation that could not start is tried again.
+const RETRY_MS: (i64, i64) = (200, 30_000);
+
+/// How often a result is written again while the store fails.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+
+/// How a claim ends.
+enum Next {
+    /// With this result.
+    Finish(Box<SkillResult>),
+    /// The skill did not start. Try again after a while.
+    Postpone { after_ms: i64 },
+    /// Another gateway has it, or it was given back.
+    Drop,
+}
+
+/// Runs an operation, and stores how it ended. Dropping the future cancels the call. Then the claim stays valid until its
+/// lease ends.
+pub(super) async fn run(shard: Shard, claim: Claim) {
+    let own = &shard.gateway.long_running;
+    let Ok(store) = own.store() else { return };
+    let operation = &claim.operation;
+    let next = match decide(&shard, store, &claim).await {
+        Ok(next) => next,
+        Err(error) => {
+            tracing::error!(%error, operation = operation.id, "an operation can't be started now");
+            Next::Postpone { after_ms: RETRY_MS.0 }
+        }
+    };
+    match next {
+        Next::Finish(result) => finish(own, store, &claim, &result).await,
+        Next::Postpone { after_ms } => {
+            // If this fails, the operation is free when its lease ends.
+            let _ = store.postpone(claim.fence(), now_ms() + after_ms, claim.may_have_run).await;
+        }
+        Next::Drop => {}
+    }
+    own.running.lock().remove(&operation.id);
+    own.notify(&operation.id);
+}
+
+async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<Next, StoreError> {
+    let (gateway, operation) = (&shard.gateway, &claim.operation);
+    let fail = |error| Ok(Next::Finish(Box::new(failed(operation, error))));
+    let Some(stored) = StoredCall::read(&claim.request) else { return fail(unreadable()) };
+    if operation.cancel_requested {
+        return fail(SkillError { may_have_run: claim.may_have_run, ..cancelled_error() });
+    }
+    if claim.may_have_run && !stored.is_idempotent {
+        return fail(lost());
+    }
+    if operation.runs == 0 && now_ms() >= operation.start_before_ms {
+        return fail(too_late());
+    }
+    let principal = gateway.principal(&operation.principal, &operation.credential);
+    if !principal.is_valid() {
+        return fail(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
+    }
+    let (pool, time) = (&gateway.blocking_pool, gateway.config.default_timeout);
+    let context = stored.context(principal);
+    let call = Arc::new(reading::read(pool, time, stored.call.unwrap_or_default(), context).await);
+    // Whoever waits for a permit holds no turn: others may start.
+    let Ok(permit) = gateway.try_admit(&call) else {
+        return Ok(Next::Postpone { after_ms: backoff(operation, 0) });
+    };
+    gateway.long_running.running.lock().insert(operation.id.clone(), Arc::clone(&call));
+    if !store.start(claim.fence()).await? {
+        let (latest, _) = store.get(&operation.id).await?.unwrap_or_else(|| (operation.clone(), Vec::new()));
+        let is_cancelled = latest.cancel_requested && latest.state == State::Running;
+        return if is_cancelled { fail(cancelled_error()) } else { Ok(Next::Drop) };
+    }
+    gateway.long_running.notify(&operation.id);
+    let result = invoke(shard, store, claim, call, permit).await;
+    Ok(match &result.error {
+        Some(error) if may_start_later(error) => Next::Postpone { after_ms: backoff(operation, error.retry_after_ms) },
+        _ => Next::Finish(Box::new(result)),
+    })
+}
+
+/// Whether a call that did not run should wait: for a worker, for its skill, for its circuit.
+fn may_start_later(error: &SkillError) -> bool {
+    let may_pass = matches!(
+        error.code(),
+        ErrorCode::Overloaded
+            | ErrorCode::Unavailable
+            | ErrorCode::CircuitOpen
+            | ErrorCode::RateLimited
+            | ErrorCode::NotFound
+    );
+    may_pass && !error.may_have_run
+}
+
+/// Runs the call, and stores its events as they come.
+async fn invoke(shard: &Shard, store: &Store, claim: &Claim, call: Arc<Call>, permit: Permit) -> SkillResult {
+    let mut events = pin!(streams::one(shard.clone(), Arc::clone(&call), permit));
+    let (mut batch, mut number, mut bytes) = (Vec::new(), claim.last_event, 0);
+    let mut flush_at = Instant::now() + BATCH_TIME;
+    let error = loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = tokio::time::sleep_until(flush_at), if !batch.is_empty() => {
+                append(shard, store, claim, std::mem::take(&mut batch)).await;
+                continue;
+            }
+        };
+        match event {
+            Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => {
+                append(shard, store, claim, batch).await;
+                return result;
+            }
+            Some(Ok(event)) if number < MAX_EVENTS && bytes < MAX_EVENT_BYTES => {
+                number += 1;
+                let event = event.encode_to_vec();
+                bytes += event.len();
+                if batch.is_empty() {
+                    flush_at = Instant::now() + BATCH_TIME;
+                }
+                batch.push(StoredEvent { number, event });
+                if batch.len() >= BATCH {
+                    append(shard, store, claim, std::mem::take(&mut batch)).await;
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break error,
+            None => break SkillError::new(ErrorCode::Internal, "the call ended without a result"),
+        }
+    };
+    // The call was started, so the skill may have run.
+    let outcome = Outcome { may_have_run: true, ..Outcome::from_error(error.with_blame(Blame::Gateway)) };
+    result(&call, outcome.with_retry_advice(false, false))
+}
+
+/// Stores events. Those that can't be stored are lost: they are only progress.
+async fn append(shard: &Shard, store: &Store, claim: &Claim, events: Vec<StoredEvent>) {
+    if events.is_empty() {
+        return;
+    }
+    if let Err(error) = store.append(claim.fence(), events).await {
+        tracing::warn!(%error, operation = claim.operation.id, "events of an operation can't be stored");
+    }
+    shard.gateway.long_running.notify(&claim.operation.id);
+}
+
+/// Stores the result. Tries until the store has it, or another gateway has the operation.
+async fn finish(own: &LongRunning, store: &Store, claim: &Claim, result: &SkillResult) {
+    let end = end(result, own.config.keep);
+    while let Err(error) = store.finish(claim.fence(), &end).await {
+        tracing::error!(%error, operation = claim.operation.id, "the result of an operation can't be stored yet");
+        tokio::time::sleep(WRITE_AGAIN).await;
+    }
+}
+
+/// How an operation that waits ends if it is cancelled.
+pub(super) fn cancelled(operation: &StoredOperation, keep: Duration) -> End {
+    end(&failed(operation, cancelled_error()), keep)
+}
+
+fn end(result: &SkillResult, keep: Duration) -> End {
+    let state = match result.error.as_ref().map(SkillError::code) {
+        None => State::Succeeded,
+        Some(ErrorCode::Cancelled) => State::Cancelled,
+        Some(_) => State::Failed,
+    };
+    let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
+    End { state, result: result.encode_to_vec(), keep_ms }
+}
+
+/// The result of an operation that ends without a run.
+fn failed(operation: &StoredOperation, error: SkillError) -> SkillResult {
+    SkillResult {
+        skill_id: operation.skill_id.clone(),
+        trace_id: operation.trace_id.clone(),
+        text: error.message.clone(),
+        error: Some(error),
+        ..SkillResult::default()
+    }
+}
+
+/// Waits longer for operations that have waited longer.
+fn backoff(operation: &StoredOperation, retry_after_ms: u64) -> i64 {
+    let age = now_ms() - operation.created_ms.max(operation.start_at_ms);
+    let asked = i64::try_from(retry_after_ms).unwrap_or(RETRY_MS.1);
+    (age / 4).max(asked).clamp(RETRY_MS.0, RETRY_MS.1)
+}
+
+fn cancelled_error() -> SkillError {
+    SkillError::new(ErrorCode::Cancelled, "the operation was cancelled")
+}
+
+fn too_late() -> SkillError {
+    SkillError::new(ErrorCode::Timeout, "the operation could not start in time: start_before has passed")
+}
+
+fn lost() -> SkillError {
+    let message = "the gateway or the worker was lost while the skill ran, so it may have run: check its effect before you \
+                   submit it again";
+    let error = SkillError::new(ErrorCode::Unavailable, message).with_blame(Blame::Gateway);
+    SkillError { may_have_run: true, retryable: false, retry_after_ms: 0, ..error }
+}

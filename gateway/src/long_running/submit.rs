@@ -1,0 +1,137 @@
+//! Checks a call and stores it.
+
+use std::sync::Arc;
+
+use openskill_proto::longrunning::Operation;
+use openskill_proto::trace::{hex, random_id};
+use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError, SubmitRequest};
+use openskill_store::now_ms;
+use openskill_store::operation::{NewOperation, Submission};
+use prost::Message as _;
+use prost_types::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::stored_call::StoredCall;
+use super::{LongRunning, failure};
+use crate::call::principal::Principal;
+use crate::call::reading;
+use crate::call::request::RequestContext;
+use crate::gateway::Shard;
+use crate::prepare::prepare;
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// How far ahead a call may be scheduled.
+const MAX_AHEAD_MS: i64 = 366 * DAY_MS;
+
+/// When an operation may start, in milliseconds since 1970.
+struct StartWindow {
+    at: i64,
+    before: i64,
+}
+
+impl LongRunning {
+    /// Stores a call, and returns its operation once it is on disk.
+    ///
+    /// # Errors
+    /// The call is invalid, too many operations wait, or the store failed.
+    pub(crate) async fn submit(
+        &self,
+        shard: &Shard,
+        request: SubmitRequest,
+        context: RequestContext,
+    ) -> Result<Operation, SkillError> {
+        let (store, gateway) = (self.store()?, &shard.gateway);
+        let window = StartWindow::read(&request)?;
+        let request = request.call.ok_or_else(|| invalid("call is missing"))?;
+        // Nobody can answer questions, and an agent's budget ends with its turn.
+        let request = InvokeRequest { interactive: false, input_response: None, delegation: None, ..request };
+        let (pool, time) = (&gateway.blocking_pool, gateway.config.default_timeout);
+        let call = Arc::new(reading::read(pool, time, request.clone(), context).await);
+        let prepared = prepare(shard, &call).await;
+        let (Some(skill), None) = (prepared.skill, &prepared.error) else {
+            return Err(prepared.error.unwrap_or_else(|| invalid("the call can't be prepared")));
+        };
+        self.make_room(&call.principal)?;
+        let mut new = NewOperation {
+            id: hex(&random_id::<16>()),
+            principal: call.principal.name().to_owned(),
+            credential: call.principal.credential().to_owned(),
+            skill_id: call.skill_id.clone(),
+            toolset: skill.toolset,
+            destructive: skill.destructive,
+            session_id: call.session_id.clone(),
+            trace_id: call.trace.id.clone(),
+            idempotency_key: Some(call.idempotency_key.clone()).filter(|it| !it.is_empty()),
+            fingerprint: fingerprint(&request),
+            request: Vec::new(),
+            start_at_ms: window.at,
+            start_before_ms: window.before,
+        };
+        // The store keeps the key. At this gateway, an earlier run would answer a later one.
+        let request = InvokeRequest { idempotency_key: String::new(), ..request };
+        new.request = StoredCall::new(request, &call.trace, skill.idempotent).encode_to_vec();
+        match store.submit(&new).await.map_err(failure)? {
+            Submission::Stored => self.submitted.notify_one(),
+            Submission::Known(id) => new.id = id,
+            Submission::KeyMismatch => {
+                return Err(invalid(
+                    "this idempotency_key was used with a different call: use a new key for a new call",
+                ));
+            }
+        }
+        self.get(&call.principal, &new.id).await
+    }
+
+    /// Counts one more operation that waits.
+    ///
+    /// # Errors
+    /// Too many wait, of this principal or of all.
+    fn make_room(&self, principal: &Principal) -> Result<(), SkillError> {
+        let mut waiting = self.waiting.lock();
+        let (all, most) = (waiting.values().sum::<usize>(), self.config.max_waiting);
+        // With keys, one principal leaves room for others.
+        let share = if principal.sees_all() { most } else { most.div_ceil(2) };
+        let own = waiting.entry(principal.name().to_owned()).or_default();
+        if all >= most || *own >= share {
+            let message =
+                "too many operations wait: submit again when some have ended, or raise OPENSKILL_OPERATIONS_MAX";
+            return Err(SkillError::overloaded(message));
+        }
+        *own += 1;
+        Ok(())
+    }
+}
+
+impl StartWindow {
+    fn read(request: &SubmitRequest) -> Result<Self, SkillError> {
+        let now = now_ms();
+        let at = request.start_at.as_ref().map_or(Ok(now), milliseconds)?;
+        if at > now + MAX_AHEAD_MS {
+            return Err(invalid("start_at is more than a year ahead"));
+        }
+        let before = request.start_before.as_ref().map_or(Ok(at.max(now) + DAY_MS), milliseconds)?;
+        if before <= at.max(now) {
+            return Err(invalid("start_before must be in the future, and after start_at"));
+        }
+        Ok(Self { at, before: before.min(now + 2 * MAX_AHEAD_MS) })
+    }
+}
+
+fn milliseconds(time: &Timestamp) -> Result<i64, SkillError> {
+    let nanos = u32::try_from(time.nanos).ok().filter(|it| *it < 1_000_000_000);
+    let ms =
+        time.seconds.checked_mul(1000).zip(nanos).map(|(ms, nanos)| ms.saturating_add(i64::from(nanos) / 1_000_000));
+    ms.filter(|it| *it >= 0)
+        .ok_or_else(|| invalid("a time is not valid: it must be after 1970, with 0 to 999999999 nanos"))
+}
+
+/// Tells calls with the same key apart. Ids of single requests don't matter.
+fn fingerprint(request: &InvokeRequest) -> Vec<u8> {
+    let same = InvokeRequest { call_id: String::new(), ..request.clone() };
+    Sha256::digest(same.encode_to_vec()).to_vec()
+}
+
+fn invalid(message: &str) -> SkillError {
+    SkillError::new(ErrorCode::InvalidArgument, message)
+}

@@ -1,0 +1,97 @@
+//! `OperationService` and `google.longrunning.Operations`: calls that outlive their requests.
+
+use std::time::Duration;
+
+use futures_util::stream::{BoxStream, StreamExt as _};
+use openskill_proto::longrunning::operations_server::Operations;
+use openskill_proto::longrunning::{
+    CancelOperationRequest, DeleteOperationRequest, GetOperationRequest, ListOperationsRequest, ListOperationsResponse,
+    Operation, WaitOperationRequest,
+};
+use openskill_proto::v1::operation_service_server::OperationService;
+use openskill_proto::v1::{OperationEvent, RetryOperationRequest, SkillError, SubmitRequest, WatchOperationRequest};
+use tonic::{Request, Response, Status};
+
+use super::status;
+use crate::gateway::Shard;
+use crate::long_running::LongRunning;
+use crate::long_running::watch::watch;
+use crate::serve::layers::request_context;
+
+/// How long before the deadline of a request `WaitOperation` answers.
+const ANSWER_TIME: Duration = Duration::from_millis(100);
+
+#[derive(Clone)]
+pub(crate) struct GrpcOperations {
+    pub(crate) shard: Shard,
+}
+
+impl GrpcOperations {
+    fn own(&self) -> &LongRunning {
+        &self.shard.gateway.long_running
+    }
+}
+
+#[tonic::async_trait]
+impl OperationService for GrpcOperations {
+    type WatchOperationStream = BoxStream<'static, Result<OperationEvent, Status>>;
+
+    async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<Operation>, Status> {
+        let context = request_context(request.extensions());
+        answer(self.own().submit(&self.shard, request.into_inner(), context).await)
+    }
+
+    async fn watch_operation(
+        &self,
+        request: Request<WatchOperationRequest>,
+    ) -> Result<Response<Self::WatchOperationStream>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        let WatchOperationRequest { name, after } = request.into_inner();
+        let events = watch(&self.shard.gateway, principal, &name, after);
+        Ok(Response::new(events.map(|event| event.map_err(|error| status::from_error(&error))).boxed()))
+    }
+
+    async fn retry_operation(&self, request: Request<RetryOperationRequest>) -> Result<Response<Operation>, Status> {
+        let context = request_context(request.extensions());
+        answer(self.own().retry(&self.shard, &request.into_inner().name, context).await)
+    }
+}
+
+#[tonic::async_trait]
+impl Operations for GrpcOperations {
+    async fn list_operations(
+        &self,
+        request: Request<ListOperationsRequest>,
+    ) -> Result<Response<ListOperationsResponse>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        answer(self.own().list(&principal, request.get_ref()).await)
+    }
+
+    async fn get_operation(&self, request: Request<GetOperationRequest>) -> Result<Response<Operation>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        answer(self.own().get(&principal, &request.get_ref().name).await)
+    }
+
+    async fn delete_operation(&self, request: Request<DeleteOperationRequest>) -> Result<Response<()>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        answer(self.own().delete(&principal, &request.get_ref().name).await)
+    }
+
+    async fn cancel_operation(&self, request: Request<CancelOperationRequest>) -> Result<Response<()>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        answer(self.own().cancel(&principal, &request.get_ref().name).await)
+    }
+
+    async fn wait_operation(&self, request: Request<WaitOperationRequest>) -> Result<Response<Operation>, Status> {
+        let context = request_context(request.extensions());
+        let WaitOperationRequest { name, timeout } = request.into_inner();
+        let asked = timeout.map(|it| Duration::try_from(it).unwrap_or_default());
+        let deadline = context.timeout.map(|it| it.saturating_sub(ANSWER_TIME));
+        let timeout = [asked, deadline].into_iter().flatten().min().unwrap_or(Duration::MAX);
+        answer(self.own().wait(&context.principal, &name, timeout).await)
+    }
+}
+
+fn answer<T>(outcome: Result<T, SkillError>) -> Result<Response<T>, Status> {
+    outcome.map(Response::new).map_err(|error| status::from_error(&error))
+}
