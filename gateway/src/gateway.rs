@@ -290,6 +290,7 @@ impl Gateway {
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.count_sessions(),
             view_failures: self.mcp.views.failures.get(),
+            operations: self.long_running.gauges(),
             certificates: public.into_iter().chain(mesh).collect(),
         })
     }

@@ -23,16 +23,17 @@ pub(crate) mod watch;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use openskill_proto::longrunning::{ListOperationsRequest, ListOperationsResponse, Operation};
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
-use openskill_store::Store;
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{Filter, Operation as StoredOperation};
 use openskill_store::page::Position;
+use openskill_store::{Store, now_ms};
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::Notify;
@@ -42,6 +43,7 @@ use crate::call::principal::Principal;
 use crate::call::request::{Call, RequestContext};
 use crate::config::OperationsConfig;
 use crate::gateway::Shard;
+use crate::observe::metrics::OperationGauges;
 
 /// How often a change is looked for that another gateway made.
 const POLL: Duration = Duration::from_millis(500);
@@ -68,6 +70,8 @@ pub(crate) struct LongRunning {
     running: Mutex<HashMap<String, Arc<Call>>>,
     /// The number of operations that wait, by principal. Refreshed from the store.
     waiting: Mutex<HashMap<String, usize>>,
+    /// When the oldest of them was stored, in milliseconds since 1970.
+    oldest_ms: AtomicI64,
     /// Wakes the executor.
     submitted: Notify,
     /// Wake watchers. An operation belongs to the group of its hash.
@@ -84,6 +88,7 @@ impl LongRunning {
             reason: Mutex::new("it is not open yet".to_owned()),
             running: Mutex::default(),
             waiting: Mutex::default(),
+            oldest_ms: AtomicI64::new(i64::MAX),
             submitted: Notify::new(),
             changes: std::array::from_fn(|_| Notify::new()),
             hasher: RandomState::new(),
@@ -201,6 +206,22 @@ impl LongRunning {
         let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
         let again = stored_call::StoredCall::read(&stored).ok_or_else(unreadable)?.again();
         self.submit(shard, again, context).await
+    }
+
+    /// Counts the operations that wait and run. None without a store.
+    pub(crate) fn gauges(&self) -> Option<OperationGauges> {
+        self.store.get()?;
+        let age_ms = now_ms().saturating_sub(self.oldest_ms.load(Ordering::Relaxed)).max(0);
+        Some(OperationGauges {
+            waiting: self.waiting.lock().values().sum(),
+            running: self.running.lock().len(),
+            oldest: Duration::from_millis(age_ms.cast_unsigned()),
+        })
+    }
+
+    /// Whether no operation waits, and no other gateway can submit any.
+    fn has_nothing_to_do(&self) -> bool {
+        self.store.get().is_some_and(|it| !it.is_shared()) && self.waiting.lock().is_empty()
     }
 
     /// Finds an operation, and its encoded result.

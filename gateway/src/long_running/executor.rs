@@ -1,8 +1,9 @@
 //! Opens the store, and runs what is in it: claims operations when it is their turn, and renews the leases of those that
 //! run here.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openskill_store::engine::StoreError;
@@ -20,6 +21,9 @@ const LEASE_MS: i64 = 10_000;
 
 /// How often leases are renewed, and the queue is looked after.
 const UPKEEP: Duration = Duration::from_secs(1);
+
+/// The same while nothing waits or runs, in a store that no other gateway uses. What expires may be kept that much longer.
+const IDLE_UPKEEP: Duration = Duration::from_secs(60);
 
 /// How often a store is opened again that can't be reached.
 const REOPEN: Duration = Duration::from_secs(1);
@@ -88,19 +92,21 @@ async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
     let mut upkeep_at = Instant::now();
     loop {
         if Instant::now() >= upkeep_at {
-            upkeep_at = Instant::now() + UPKEEP;
-            if let Err(error) = look_after(&own).await {
+            if let Err(error) = look_after(&shard.gateway).await {
                 tracing::warn!(%error, "the queue of operations can't be looked after");
             }
+            upkeep_at = Instant::now() + UPKEEP;
         }
         while running.try_join_next().is_some() {}
         let claimed = claim(shard, running).await;
         if claimed == MAX_CLAIM {
             continue;
         }
+        let is_idle = running.is_empty() && claimed == 0 && own.has_nothing_to_do();
+        let next = if is_idle { Instant::now() + IDLE_UPKEEP } else { upkeep_at.min(Instant::now() + POLL) };
         tokio::select! {
             () = own.submitted.notified() => {}
-            () = tokio::time::sleep_until(upkeep_at.min(Instant::now() + POLL)) => {}
+            () = tokio::time::sleep_until(next) => {}
             Some(_) = running.join_next() => {}
         }
     }
@@ -132,13 +138,20 @@ async fn claim(shard: &Shard, running: &mut JoinSet<()>) -> usize {
 
 /// Renews leases, cancels calls whose operations were cancelled or lost, and frees, schedules, counts and removes
 /// operations.
-async fn look_after(own: &LongRunning) -> Result<(), StoreError> {
+async fn look_after(gateway: &Gateway) -> Result<(), StoreError> {
+    let own = &gateway.long_running;
     let Some(store) = own.store.get() else { return Ok(()) };
     let before: Vec<_> = own.running.lock().keys().cloned().collect();
     let held = store.renew(&own.gateway, LEASE_MS).await?;
-    let wanted: HashSet<_> = held.iter().filter(|it| !it.cancel_requested).map(|it| it.id.as_str()).collect();
-    for id in before.iter().filter(|id| !wanted.contains(id.as_str())) {
-        if let Some(call) = own.running.lock().get(id) {
+    let held: HashMap<_, _> = held.into_iter().map(|it| (it.id, it.cancel_requested)).collect();
+    for id in &before {
+        // What ended in the meantime is neither held nor running.
+        let Some(call) = own.running.lock().get(id).cloned() else { continue };
+        let cancel_requested = held.get(id);
+        if cancel_requested.is_none() {
+            gateway.observer.metrics.leases_lost.inc();
+        }
+        if cancel_requested.is_none_or(|it| *it) {
             call.cancellation.notify_one();
         }
     }
@@ -148,6 +161,7 @@ async fn look_after(own: &LongRunning) -> Result<(), StoreError> {
     store.promote().await?;
     store.prune().await?;
     let waiting = store.waiting().await?;
+    own.oldest_ms.store(waiting.iter().map(|it| it.oldest_ms).min().unwrap_or(i64::MAX), Ordering::Relaxed);
     let counts = waiting.into_iter().map(|it| (it.principal, usize::try_from(it.count).unwrap_or_default()));
     *own.waiting.lock() = counts.collect();
     Ok(())

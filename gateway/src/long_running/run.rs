@@ -14,7 +14,7 @@ use prost::Message as _;
 use tokio::time::Instant;
 
 use super::stored_call::StoredCall;
-use super::{LongRunning, unreadable};
+use super::unreadable;
 use crate::call::outcome::Outcome;
 use crate::call::principal::REVOKED;
 use crate::call::reading;
@@ -62,7 +62,11 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         }
     };
     match next {
-        Next::Finish(result) => finish(own, store, &claim, &result).await,
+        Next::Finish(result) => {
+            let end = end(&result, own.config.keep);
+            finish(store, &claim, &end).await;
+            shard.gateway.observer.metrics.operations.inc(state_name(end.state));
+        }
         Next::Postpone { after_ms } => {
             // If this fails, the operation is free when its lease ends.
             let _ = store.postpone(claim.fence(), now_ms() + after_ms, claim.may_have_run).await;
@@ -176,9 +180,8 @@ async fn append(shard: &Shard, store: &Store, claim: &Claim, events: Vec<StoredE
 }
 
 /// Stores the result. Tries until the store has it, or another gateway has the operation.
-async fn finish(own: &LongRunning, store: &Store, claim: &Claim, result: &SkillResult) {
-    let end = end(result, own.config.keep);
-    while let Err(error) = store.finish(claim.fence(), &end).await {
+async fn finish(store: &Store, claim: &Claim, end: &End) {
+    while let Err(error) = store.finish(claim.fence(), end).await {
         tracing::error!(%error, operation = claim.operation.id, "the result of an operation can't be stored yet");
         tokio::time::sleep(WRITE_AGAIN).await;
     }
@@ -197,6 +200,15 @@ fn end(result: &SkillResult, keep: Duration) -> End {
     };
     let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
     End { state, result: result.encode_to_vec(), keep_ms }
+}
+
+/// The label of a final state in metrics.
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Succeeded => "succeeded",
+        State::Cancelled => "cancelled",
+        _ => "failed",
+    }
 }
 
 /// The result of an operation that ends without a run.

@@ -71,6 +71,20 @@ pub(crate) struct Metrics {
     pub(crate) reruns: Counter,
     /// Calls that got the result of an earlier call with the same key.
     pub(crate) replays: Counter,
+    /// Operations that ended here, by their state.
+    pub(crate) operations: LabelledCounters,
+    /// Operations that ran here while another gateway took them.
+    pub(crate) leases_lost: Counter,
+}
+
+/// The operations of a gateway's store.
+#[derive(Debug, Clone)]
+pub(crate) struct OperationGauges {
+    pub(crate) waiting: usize,
+    /// Those that run at this gateway.
+    pub(crate) running: usize,
+    /// How long the oldest that waits has waited.
+    pub(crate) oldest: Duration,
 }
 
 /// The gateway's state at the time of a scrape.
@@ -91,6 +105,8 @@ pub(crate) struct Gauges {
     pub(crate) session_circuits: [usize; 2],
     /// The number of times that a changed file of views could not be used.
     pub(crate) view_failures: u64,
+    /// None without a store.
+    pub(crate) operations: Option<OperationGauges>,
     /// The expiry of each certificate of this process.
     pub(crate) certificates: Vec<CertificateGauge>,
 }
@@ -131,6 +147,8 @@ impl Metrics {
             reroutes: Counter::new(),
             reruns: Counter::new(),
             replays: Counter::new(),
+            operations: LabelledCounters::new(["succeeded", "failed", "cancelled"]),
+            leases_lost: Counter::new(),
         }
     }
 
@@ -178,6 +196,13 @@ impl Metrics {
         all.count(&table::RERUNS, &[], &self.reruns);
         all.count(&table::REPLAYS, &[], &self.replays);
         self.jailed.read(&mut all, &table::JAILED);
+        if let Some(OperationGauges { waiting, running, oldest }) = &now.operations {
+            self.operations.read(&mut all, &table::OPERATIONS);
+            all.number(&table::OPERATIONS_WAITING, &[], *waiting as f64);
+            all.number(&table::OPERATIONS_RUNNING, &[], *running as f64);
+            all.number(&table::OPERATIONS_OLDEST, &[], oldest.as_secs_f64());
+            all.count(&table::LEASES_LOST, &[], &self.leases_lost);
+        }
         self.mcp.read(&mut all);
         all.add(&table::MCP_VIEW_FAILURES, &[], Value::Count(now.view_failures));
         for CertificateGauge { name, ends, is_stale } in &now.certificates {

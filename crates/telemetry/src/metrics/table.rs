@@ -59,6 +59,16 @@ metrics! {
         "Calls answered with the result of an earlier call with their idempotency key.";
     JAILED "openskill_jailed_calls_total" Counter ["level"] Gateway
         "Calls that a skill's process answered, by the level of its [jail](runners/jail.md).";
+    OPERATIONS "openskill_operations_total" Counter ["state"] Gateway
+        "[Operations](operations.md) that ended at this gateway: `succeeded`, `failed` or `cancelled`.";
+    OPERATIONS_WAITING "openskill_operations_waiting" Gauge [] Gateway
+        "Operations in the store that wait for their time or their turn, at the last look.";
+    OPERATIONS_RUNNING "openskill_operations_running" Gauge [] Gateway
+        "Operations that run at this gateway.";
+    OPERATIONS_OLDEST "openskill_operations_oldest_seconds" Gauge [] Gateway
+        "How long the oldest waiting operation has been in the store.";
+    LEASES_LOST "openskill_operation_leases_lost_total" Counter [] Gateway
+        "Operations that another gateway took while they ran here.";
     MCP_REQUESTS "openskill_mcp_requests_total" Counter ["view" "protocol" "method"] Gateway
         "Requests at [`/mcp`](mcp.md), by view (empty at `/mcp` itself), by protocol revision and by method.";
     MCP_VIEW_FAILURES "openskill_mcp_views_failures_total" Counter [] Gateway
