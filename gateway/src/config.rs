@@ -47,9 +47,9 @@ pub struct TasksConfig {
 pub struct OperationsConfig {
     /// The store. If None, there are no operations.
     pub store: Option<Location>,
-    /// Whether `store` is the default file.
+    /// Whether `store` is the default file. If so, and it can't be opened, operations are unavailable.
     pub is_default: bool,
-    /// The maximum number of operations in the store that have not ended.
+    /// The maximum number of operations that wait in the store.
     pub max_waiting: usize,
     /// The maximum number of operations that this gateway runs at once.
     pub max_running: usize,

@@ -401,12 +401,12 @@ KINDS = {
     listeners: ["MCP clients that listen for changes"],
     subscriptions: ["resources that MCP sessions subscribed to"],
     pages: ["responses in flight: pages and openapi.json"],
-    catalog: ["responses in flight: skills, tools and artifacts"],
+    catalog: ["responses in flight: skills, tools, artifacts and operations"],
     operations: ["responses in flight: /metrics, ListWorkers and ListCircuits"],
     followers: ["responses in flight: recorded calls, followers included", "responses in flight: conversations, watchers included"],
     messages: [],
     one_conversation: [],
-    watchers: ["streams of changes and reflection over gRPC"],
+    watchers: ["watchers of changes and operations, and reflection over gRPC"],
     call_streams: ["streams of many calls, and chats"],
 }
 

@@ -15,7 +15,9 @@ use openskill_agent::faces::rest as agent;
 use serde_json::{Map, Value};
 
 use super::faces::mcp;
-use super::faces::rest::{artifacts, call, catalog, docs, health, openapi, questions, running_calls, tools, traces};
+use super::faces::rest::{
+    artifacts, call, catalog, docs, health, openapi, operations, questions, running_calls, tools, traces,
+};
 use super::traces::Traces;
 use crate::call::operation::{Access, Audit, HttpMethod, Operation, Protocol, Streaming};
 use crate::gateway::Shard;
@@ -112,6 +114,18 @@ pub(crate) static OPERATIONS: &[Row] = &[
     grpc("/openskill.v1.SkillService/PrepareCall"),
     grpc("/openskill.v1.SkillService/AnswerInput"),
     http("POST /questions/{request_id}:answer", handle!(Skills, questions::answer)),
+    // Stored calls. A request for one may wait for its result.
+    http("GET /operations", handle!(Skills, operations::list)).limit(SharedLimit::Catalog),
+    http("POST /operations/{id}:cancel", handle!(Skills, operations::post)).limit(SharedLimit::Catalog),
+    http("POST /operations/{id}:retry", Handler::Verb).limit(SharedLimit::Catalog),
+    // An unknown verb, or an escaped one.
+    http("POST /operations/{id}", Handler::Verb).limit(SharedLimit::Catalog),
+    http("GET /operations/{id}", Handler::Skills(|method| on(method, operations::one).fallback(operations::other)))
+        .limit(SharedLimit::Watchers),
+    http("DELETE /operations/{id}", handle!(Skills, operations::remove)).limit(SharedLimit::Catalog),
+    http("GET /operations/{id}/events", handle!(Skills, operations::events))
+        .streams(Streaming::Server)
+        .limit(SharedLimit::Watchers),
     // The catalog, and what remains of calls.
     grpc("/openskill.v1.SkillService/ListSkills").limit(SharedLimit::Catalog),
     grpc("/openskill.v1.SkillService/GetSkill").limit(SharedLimit::Catalog),
@@ -336,6 +350,8 @@ mod tests {
             ("/mcp/s3cret", Some("POST /mcp/{view}")),
             ("/mcp/s3cret:invoke", Some("POST /mcp/{view}")),
             ("/skills/s3cret:inv%6Fke", Some("POST /skills/{id}")),
+            ("/operations/s3cret:cancel", Some("POST /operations/{id}:cancel")),
+            ("/operations/s3cret:c%61ncel", Some("POST /operations/{id}")),
             ("/skills/s3cret/x:stream", None),
             ("/s3cret", None),
         ] {

@@ -54,7 +54,7 @@ pub(crate) enum SharedLimit {
     Affinity,
     /// Responses in flight with pages for people.
     Pages,
-    /// Responses in flight with the catalog, tools and artifacts.
+    /// Responses in flight with the catalog, tools, artifacts and operations.
     Catalog,
     /// Responses in flight with data for operators.
     Operations,
@@ -62,7 +62,8 @@ pub(crate) enum SharedLimit {
     Traces,
     /// Responses in flight with agent conversations, including streams that watch them.
     Conversations,
-    /// Endless streams in flight that are not calls: catalog changes, reflection.
+    /// Endless streams in flight that are not calls: catalog changes, events of operations, reflection. Also requests that
+    /// may wait for an operation.
     Watchers,
     /// Streams in flight with many calls or messages: `InvokeMany`, `Chat`.
     CallStreams,
@@ -87,11 +88,11 @@ const LIMITS: [(SharedLimit, &str, usize); 23] = [
     (SharedLimit::SessionCircuits, "circuit breakers of sessions", 32 * 1024),
     (SharedLimit::Affinity, "sessions with affinity", 32 * 1024),
     (SharedLimit::Pages, "responses in flight: pages and openapi.json", 256),
-    (SharedLimit::Catalog, "responses in flight: skills, tools and artifacts", 256),
+    (SharedLimit::Catalog, "responses in flight: skills, tools, artifacts and operations", 256),
     (SharedLimit::Operations, "responses in flight: /metrics, ListWorkers and ListCircuits", 64),
     (SharedLimit::Traces, "responses in flight: running and recorded calls, followers included", 64),
     (SharedLimit::Conversations, "responses in flight: conversations, watchers included", 1024),
-    (SharedLimit::Watchers, "streams of changes and reflection over gRPC", 4096),
+    (SharedLimit::Watchers, "watchers of changes and operations, and reflection over gRPC", 4096),
     (SharedLimit::CallStreams, "streams of many calls, and chats", 4096),
 ];
 

@@ -1,6 +1,6 @@
 //! The REST face: the same calls and results as over gRPC, as JSON. [`crate::serve::operations`] lists its routes.
 //!
-//! Every response has a body. A refusal has the shape of a failed result.
+//! Every response but 204 has a body. A refusal has the shape of a failed result.
 
 use axum::Router;
 use axum::http::{HeaderValue, header};
@@ -14,6 +14,8 @@ pub(crate) mod docs;
 mod documents;
 pub(crate) mod health;
 pub(crate) mod openapi;
+pub(crate) mod operations;
+mod prefer;
 pub(crate) mod questions;
 pub(crate) mod running_calls;
 pub(crate) mod tools;

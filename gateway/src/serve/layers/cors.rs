@@ -26,6 +26,8 @@ pub(crate) fn layer(sites: Option<&Sites>) -> Option<CorsLayer> {
         header::ETAG,
         header::CONTENT_RANGE,
         header::ALLOW,
+        header::LOCATION,
+        HeaderName::from_static("preference-applied"),
         header::WWW_AUTHENTICATE,
     ];
     let cors = CorsLayer::new()

@@ -1,6 +1,8 @@
 //! `POST /skills/{id}:invoke`, `:stream` and `:prepare`. Without the id, they accept raw calls, which name their
 //! skill.
 //!
+//! With `Prefer: respond-async`, `:invoke` stores the call instead, in `operations.rs`.
+//!
 //! `:stream` responds with server-sent events, whose names and JSON come from `render::event`.
 
 use std::convert::Infallible;
@@ -22,7 +24,8 @@ use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeEvent, Invo
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::body;
+use super::prefer::Preferences;
+use super::{body, operations};
 use crate::arguments::too_many_values;
 use crate::call::blocking_pool::HEAVY_BYTES;
 use crate::call::reading;
@@ -120,10 +123,16 @@ pub(crate) async fn prepare(State(shard): State<Shard>, request: Request) -> Res
 async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> Response {
     let context = request_context(request.extensions());
     let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-    let call = match body::read(request, &context.trace.id).await {
-        Ok(bytes) => Arc::new(read(&shard, skill_id, bytes, key, context).await),
+    let preferences = Preferences::read(request.headers());
+    let bytes = match body::read(request, &context.trace.id).await {
+        Ok(bytes) => bytes,
         Err(refusal) => return *refusal,
     };
+    if matches!(verb, Verb::Invoke) && preferences.respond_async {
+        // Boxed, so that the future of other calls stays small.
+        return Box::pin(submit(&shard, skill_id, bytes, key, preferences.wait, context)).await;
+    }
+    let call = Arc::new(read(&shard, skill_id, bytes, key, context).await);
     if matches!(verb, Verb::Prepare) {
         return body::prepared_call(&prepare_call(&shard, &call).await, &call.trace.id);
     }
@@ -138,6 +147,37 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     }
     let record = CallRecord::begin(&shard.gateway.observer, &call);
     body::result(&run(&shard, call, permit, None, record).await)
+}
+
+/// Stores the call of a body.
+async fn submit(
+    shard: &Shard,
+    skill_id: &str,
+    bytes: Bytes,
+    key: Option<String>,
+    wait: Option<Duration>,
+    context: RequestContext,
+) -> Response {
+    match read_request(shard, skill_id, bytes, key, &context).await {
+        Ok(call) => operations::submit(shard, call, wait, context).await,
+        Err(error) => operations::refuse(nameless(skill_id), context, error),
+    }
+}
+
+/// Reads the request in a body, off the shard's thread if it is large.
+async fn read_request(
+    shard: &Shard,
+    skill_id: &str,
+    bytes: Bytes,
+    key: Option<String>,
+    context: &RequestContext,
+) -> Result<InvokeRequest, SkillError> {
+    if bytes.len() <= HEAVY_BYTES {
+        return parse_request(skill_id, &bytes, key);
+    }
+    let (pool, default) = (&shard.gateway.blocking_pool, shard.gateway.config.default_timeout);
+    let (until, held, skill_id) = (reading::deadline(default, context), 2 * bytes.len(), skill_id.to_owned());
+    pool.run_until(until, &context.principal, held, move || parse_request(&skill_id, &bytes, key)).await?
 }
 
 /// Reads the call from a body, off the shard's thread if it is large. `key` is the idempotency key in the headers.
