@@ -96,7 +96,7 @@ async fn answers_to_calls_are_as_documented_in_both_envelopes() {
 
 #[tokio::test]
 async fn other_answers_are_as_documented() {
-    let system = Setup::up().start().await;
+    let system = Setup::up().with("OPENSKILL_STORE", "memory").start().await;
     let document = Document::of(&system).await;
     system.post("/skills/in_echo:invoke", &[("x-trace-id", "one")], "{}").await;
     for (path, target, status) in [
@@ -107,6 +107,11 @@ async fn other_answers_are_as_documented() {
         ("/skills/{id}", "/skills/no-such", 404),
         ("/skills/{id}", "/skills/in_echo:invoke", 405),
         ("/tools", "/tools?dialect=anthropic&skill=in_echo&session_id=s", 200),
+        ("/operations", "/operations", 200),
+        ("/operations", "/operations?page_token=forged", 400),
+        ("/operations/{id}", "/operations/none", 404),
+        ("/operations/{id}", "/operations/none:cancel", 405),
+        ("/operations/{id}/events", "/operations/none/events", 404),
         ("/tools", "/tools?limit=few", 400),
         ("/artifacts/{handle}", "/artifacts/none", 404),
         ("/calls", "/calls?skill=in_echo&principal=ada&limit=1", 200),
@@ -132,6 +137,20 @@ async fn other_answers_are_as_documented() {
     let answer = rest::send(system.address, Method::DELETE, "/calls/none", &[], "").await;
     assert_eq!(answer.status, 404, "{answer:?}");
     document.check("/calls/{id}", "delete", &answer);
+    let stored = [("prefer", "respond-async")];
+    let answer = system.post("/skills/in_wait:invoke", &stored, r#"{"input": {"seconds": 300}}"#).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    document.check("/skills/in_wait:invoke", "post", &answer);
+    let path = answer.header("location");
+    document.check("/operations/{id}", "get", &system.get(path).await);
+    for verb in ["cancel", "retry"] {
+        let answer = post(&system, &format!("{path}:{verb}"), &json!({})).await;
+        document.check(&format!("/operations/{{id}}:{verb}"), "post", &answer);
+        // What runs ends soon after it is cancelled.
+        let answer = rest::send(system.address, Method::GET, path, &[("prefer", "wait=60")], "").await;
+        assert_eq!(answer.json()["done"], true, "{answer:?}");
+        document.check("/operations/{id}", "get", &answer);
+    }
     let answer = post(&system, "/agent/chat", &json!({"message": "hello"})).await;
     document.check("/agent/chat", "post", &answer);
     for body in [json!({"messages": []}), json!({"cancel": {}})] {

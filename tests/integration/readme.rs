@@ -198,6 +198,12 @@ async fn the_commands_in_calling_md_work() {
 }
 
 #[tokio::test]
+async fn the_commands_in_operations_md_work() {
+    let with_store = |setup: Setup, _: &Path| setup.with("OPENSKILL_STORE", "operations.sqlite");
+    holds_with("docs/operations.md", with_store).await;
+}
+
+#[tokio::test]
 async fn the_commands_in_arguments_md_work() {
     holds("docs/arguments.md").await;
 }
