@@ -4,16 +4,21 @@
 //! - `event`: events during a call
 //! - `catalog`: skills and exported tools
 //! - `chat`: conversations with the agent, and their events
+//! - `operation`: operations and their events
 //! - `trace`: running and recorded calls
 
 mod catalog;
 mod chat;
 mod event;
+mod operation;
 mod result;
 mod trace;
 
 pub use catalog::{skill, skill_status, tools, version};
 pub use chat::{chat_event, chat_event_line, conversation, conversations};
 pub use event::{event, event_line};
+pub use operation::{
+    operation, operation_event, operation_event_line, operation_metadata, operation_result, operation_state, operations,
+};
 pub use result::{call_meta, prepared_call, refusal, result, status_envelope};
 pub use trace::{call_state, calls, cancelled_calls, running_call, trace, trace_summary, traces};

@@ -29,6 +29,12 @@ impl Timestamp {
         Self::parse(text).or_else(|| parse_duration(text).map(ago))
     }
 
+    /// Parses a time, or a duration from `now` on, such as `15m`.
+    pub fn parse_ahead(text: &str, now: Self) -> Option<Self> {
+        let ahead = |it: Duration| Self(now.0.saturating_add(u64::try_from(it.as_micros()).unwrap_or(u64::MAX)));
+        Self::parse(text).or_else(|| parse_duration(text).map(ahead))
+    }
+
     /// Formats the time as `2026-01-31T12:00:00.500000Z`, in ASCII. Years above 9999 are shown as 9999.
     pub fn text(self) -> [u8; 27] {
         let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1000);
@@ -57,6 +63,21 @@ impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<prost_types::Timestamp> for Timestamp {
+    /// Clamps a time before 1970 to 1970.
+    fn from(time: prost_types::Timestamp) -> Self {
+        let micros = i128::from(time.seconds) * 1_000_000 + i128::from(time.nanos / 1000);
+        Self(u64::try_from(micros.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Timestamp> for prost_types::Timestamp {
+    fn from(time: Timestamp) -> Self {
+        let seconds = i64::try_from(time.0 / 1_000_000).unwrap_or(i64::MAX);
+        Self { seconds, nanos: (time.0 % 1_000_000) as i32 * 1000 }
     }
 }
 
@@ -116,6 +137,19 @@ mod tests {
         }
         assert_eq!(Timestamp::parse_ago("2s", Timestamp(5_000_000)), Some(Timestamp(3_000_000)));
         assert_eq!(Timestamp::parse_ago("1h", Timestamp(5)), Some(Timestamp(0)));
+        assert_eq!(Timestamp::parse_ahead("2s", Timestamp(5_000_000)), Some(Timestamp(7_000_000)));
+        assert_eq!(Timestamp::parse_ahead("1970-01-01T00:00:01Z", Timestamp(5)), Some(Timestamp(1_000_000)));
+    }
+
+    #[test]
+    fn messages_carry_the_same_time() {
+        let time = prost_types::Timestamp { seconds: 1, nanos: 500_000_999 };
+        assert_eq!(Timestamp::from(time), Timestamp(1_500_000));
+        assert_eq!(
+            prost_types::Timestamp::from(Timestamp(1_500_000)),
+            prost_types::Timestamp { seconds: 1, nanos: 500_000_000 }
+        );
+        assert_eq!(Timestamp::from(prost_types::Timestamp { seconds: -1, nanos: 0 }), Timestamp(0));
     }
 
     #[test]
