@@ -29,8 +29,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{Engine, StoreError};
 
-/// Where a store is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where a store is. `Debug` does not show the URL.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Location {
     /// In memory. Everything is lost when the process ends.
     Memory,
@@ -38,6 +38,16 @@ pub enum Location {
     File(PathBuf),
     /// In a PostgreSQL database, which gateways share. The text is its URL, which may contain a password.
     Postgres(String),
+}
+
+impl std::fmt::Debug for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory => f.write_str("Memory"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Postgres(_) => f.write_str("Postgres(…)"),
+        }
+    }
 }
 
 /// An open store. Cheap to clone.

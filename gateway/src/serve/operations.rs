@@ -141,10 +141,10 @@ pub(crate) static OPERATIONS: &[Row] = &[
     // Calls that outlive their requests.
     grpc("/openskill.v1.OperationService/Submit"),
     grpc("/openskill.v1.OperationService/RetryOperation"),
-    grpc("/openskill.v1.OperationService/WatchOperation").streams(Streaming::Server).limit(SharedLimit::Conversations),
+    grpc("/openskill.v1.OperationService/WatchOperation").streams(Streaming::Server).limit(SharedLimit::Watchers),
     grpc("/google.longrunning.Operations/ListOperations").limit(SharedLimit::Catalog),
     grpc("/google.longrunning.Operations/GetOperation").limit(SharedLimit::Catalog),
-    grpc("/google.longrunning.Operations/WaitOperation").limit(SharedLimit::Conversations),
+    grpc("/google.longrunning.Operations/WaitOperation").limit(SharedLimit::Watchers),
     grpc("/google.longrunning.Operations/CancelOperation"),
     grpc("/google.longrunning.Operations/DeleteOperation"),
     // The agent's operations.
