@@ -8,6 +8,7 @@ mod client;
 mod flags;
 #[cfg(feature = "worker")]
 mod local;
+mod operations;
 mod setup;
 #[cfg(not(feature = "worker"))]
 mod without_worker;
@@ -16,6 +17,7 @@ pub(crate) use client::*;
 pub(crate) use flags::*;
 #[cfg(feature = "worker")]
 pub(crate) use local::*;
+pub(crate) use operations::*;
 pub(crate) use setup::*;
 #[cfg(not(feature = "worker"))]
 pub(crate) use without_worker::refuse_unavailable;
@@ -57,6 +59,11 @@ pub(crate) enum Command {
     Tools(ToolsArgs),
     /// Call a skill, for example: `openskill invoke echo text=hello`
     Invoke(InvokeArgs),
+    /// Store a call that runs even if this command and the gateway end, and print the name of its operation
+    Submit(SubmitArgs),
+    /// List, show, watch, cancel, repeat and remove operations: calls that `openskill submit` stored
+    #[command(subcommand)]
+    Operations(OperationsCommand),
     /// List the workers with their status and load
     Workers(WatchedList),
     /// List circuit breakers that are not closed, or close them

@@ -31,10 +31,12 @@ mod keys;
 mod local;
 mod logs;
 mod mcp;
+mod operations;
 mod poll;
 mod ps;
 mod replay;
 mod skills;
+mod submit;
 mod tools;
 mod trace;
 mod traces;
@@ -95,6 +97,8 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
         Command::Tools(ToolsArgs { command: Some(command), .. }) => local::tools::run(&command, &settings, &raw),
         Command::Tools(args) => block_on(tools::run(&args.export, &settings)),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
+        Command::Submit(args) => block_on(submit::run(&args, &settings)),
+        Command::Operations(command) => block_on(operations::run(&command, &settings)),
         Command::Workers(args) => block_on(workers::run(&args, &settings.for_operators())),
         Command::Circuits(args) => block_on(circuits::run(&args, &settings.for_operators())),
         Command::Describe(args) => block_on(describe::run(&args, &settings)),

@@ -10,6 +10,8 @@ use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::longrunning::ListOperationsRequest;
+use openskill_proto::longrunning::operations_client::OperationsClient;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::trace_service_client::TraceServiceClient;
@@ -58,6 +60,18 @@ pub(crate) fn call_ids() -> ArgValueCandidates {
             let mut client = TraceServiceClient::new(channel);
             let calls = client.list_calls(ListCallsRequest::default()).await.ok()?.into_inner().calls;
             Some(calls.into_iter().map(|it| it.call_id).collect())
+        })
+    })
+}
+
+/// Completes the ids of the newest operations.
+pub(crate) fn operation_ids() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(Settings::clone, async |channel| {
+            let mut client = OperationsClient::new(channel);
+            let operations =
+                client.list_operations(ListOperationsRequest::default()).await.ok()?.into_inner().operations;
+            Some(operations.iter().map(|it| it.name.trim_start_matches("operations/").to_owned()).collect())
         })
     })
 }

@@ -57,6 +57,8 @@ impl Command {
             Self::Tools(it) if it.command.is_some() => return None,
             Self::Tools(it) => &it.export.client,
             Self::Invoke(it) => &it.client,
+            Self::Submit(it) => &it.client,
+            Self::Operations(it) => it.client(),
             Self::Workers(it) => &it.client,
             Self::Circuits(it) => &it.list.client,
             Self::Describe(DescribeCommand::Skill(it)) => &it.client,

@@ -137,8 +137,9 @@ pub(crate) struct RollbackArgs {
     pub(crate) client: ClientArgs,
 }
 
+// What a call consists of, for the commands that make one. Not a doc comment, which would be the help of each command.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct InvokeArgs {
+pub(crate) struct CallArgs {
     /// Id of the skill, or `id@version`; optional if --call names it
     #[arg(required_unless_present = "call", add = skill_ids())]
     pub(crate) skill_id: Option<String>,
@@ -154,18 +155,6 @@ pub(crate) struct InvokeArgs {
     /// Reject arguments that do not match the schema, instead of repairing them
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Print events as they arrive, one JSON object per line; the last one is the result
-    #[arg(long)]
-    pub(crate) stream: bool,
-    /// Print the whole result instead of its data
-    #[arg(long)]
-    pub(crate) full: bool,
-    /// Directory to write the call's artifacts to; existing files are kept
-    #[arg(long, value_name = "DIR")]
-    pub(crate) artifacts: Option<PathBuf>,
-    /// Prompt for answers to the skill's questions on the terminal; default if stdin is a terminal
-    #[arg(long, conflicts_with = "stream")]
-    pub(crate) interactive: bool,
     /// Trace id of the call, sent as X-Trace-Id
     #[arg(long, value_name = "ID")]
     pub(crate) trace_id: Option<String>,
@@ -178,6 +167,24 @@ pub(crate) struct InvokeArgs {
     /// Timeout of the call in milliseconds; 0 means the skill's own timeout
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) timeout_ms: u32,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InvokeArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    /// Print events as they arrive, one JSON object per line; the last one is the result
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// Print the whole result instead of its data
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Directory to write the call's artifacts to; existing files are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts: Option<PathBuf>,
+    /// Prompt for answers to the skill's questions on the terminal; default if stdin is a terminal
+    #[arg(long, conflicts_with = "stream")]
+    pub(crate) interactive: bool,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

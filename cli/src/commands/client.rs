@@ -4,7 +4,9 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::longrunning::operations_client::OperationsClient;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
+use openskill_proto::v1::operation_service_client::OperationServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::trace_service_client::TraceServiceClient;
 use tonic::{Code, Status};
@@ -34,6 +36,16 @@ pub(super) async fn admin(settings: &Settings) -> Result<AdminServiceClient<Chan
 /// Connects a TraceService client.
 pub(super) async fn traces(settings: &Settings) -> Result<TraceServiceClient<Channel>, Failure> {
     Ok(TraceServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
+}
+
+/// Connects an OperationService client, which begins and follows operations.
+pub(super) async fn operation_service(settings: &Settings) -> Result<OperationServiceClient<Channel>, Failure> {
+    Ok(OperationServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
+}
+
+/// Connects a `google.longrunning.Operations` client, which reads and manages operations.
+pub(super) async fn operations(settings: &Settings) -> Result<OperationsClient<Channel>, Failure> {
+    Ok(OperationsClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
 /// Converts gateway statuses into errors.

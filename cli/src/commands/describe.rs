@@ -103,7 +103,7 @@ fn worker_facts(worker: &WorkerInfo) -> Vec<(&'static str, String)> {
 }
 
 /// Renders names and values in two columns, without empty values.
-fn render_facts(facts: &[(&str, String)]) -> String {
+pub(super) fn render_facts(facts: &[(&str, String)]) -> String {
     let shown = facts.iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| format!("{:<14}{}\n", format!("{name}:"), value.trim().replace('\n', " "))).collect()
 }

@@ -3,6 +3,7 @@
 //! Data goes to stdout and everything else about the call to stderr, so that the output can be piped.
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::time::Duration;
 
 use openskill_proto::metadata::TRACE_ID;
@@ -19,7 +20,7 @@ use self::progress::short;
 use self::questions::QuestionPrompter;
 use super::client;
 use super::input::{json_or_file, text_or_stdin};
-use crate::args::InvokeArgs;
+use crate::args::{CallArgs, InvokeArgs};
 use crate::channel::Channel;
 use crate::exit::Failure;
 use crate::pretty::pretty;
@@ -28,42 +29,94 @@ use crate::terminal::{print_err, print_json};
 
 pub(super) mod arguments;
 mod artifacts;
-mod progress;
+pub(super) mod progress;
 mod questions;
 
 /// How long the gateway may take to describe a skill whose call failed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// How the result of a call is printed.
+#[derive(Debug, Default)]
+pub(super) struct ResultOutput<'a> {
+    pub(super) part: ResultPart,
+    /// Where artifacts are written. `None`: they are only listed.
+    pub(super) artifacts: Option<&'a Path>,
+    /// Whether the call has an idempotency key: a repetition with it runs nothing.
+    pub(super) has_key: bool,
+}
+
+/// The part of a result that goes to stdout.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum ResultPart {
+    #[default]
+    Data,
+    Whole,
+    /// Nothing, because stdout already has the result.
+    Nothing,
+}
+
 pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<(), Failure> {
     let mut client = client::skills(settings).await?;
+    let mut request = call_request(&args.call, settings, &mut client).await?;
+    request.interactive = args.interactive || (!args.stream && std::io::stdin().is_terminal());
+    let request = with_trace_id(request, &args.call)?;
+    let result = call(args, settings, &mut client, request).await?;
+    let part = match (args.stream, args.full) {
+        (true, _) => ResultPart::Nothing,
+        (false, true) => ResultPart::Whole,
+        (false, false) => ResultPart::Data,
+    };
+    let has_key = !args.call.idempotency_key.is_empty();
+    let output = ResultOutput { part, artifacts: args.artifacts.as_deref(), has_key };
+    print_result(&result, &output, settings, &mut client).await
+}
+
+/// Builds the request of a call.
+pub(super) async fn call_request(
+    args: &CallArgs,
+    settings: &Settings,
+    client: &mut SkillServiceClient<Channel>,
+) -> Result<InvokeRequest, Failure> {
     let given = match (&args.call, &args.json) {
         (Some(text), _) => Arguments::Call(text_or_stdin(text)?),
         (None, Some(text)) => Arguments::InputJson(json_or_file(text)?),
-        (None, None) => Arguments::InputJson(arguments(args, settings, &mut client).await?),
+        (None, None) => Arguments::InputJson(arguments(args, settings, client).await?),
     };
     let policy = if args.strict { ArgumentPolicy::Strict } else { ArgumentPolicy::Unspecified };
-    let mut request = Request::new(InvokeRequest {
+    Ok(InvokeRequest {
         skill_id: args.skill_id.clone().unwrap_or_default(),
         arguments: Some(given),
         argument_policy: policy.into(),
         session_id: args.session.clone(),
         idempotency_key: args.idempotency_key.clone(),
         timeout_ms: args.timeout_ms,
-        interactive: args.interactive || (!args.stream && std::io::stdin().is_terminal()),
         ..InvokeRequest::default()
-    });
+    })
+}
+
+/// Makes a request that carries the trace id of the call.
+pub(super) fn with_trace_id<T>(message: T, args: &CallArgs) -> Result<Request<T>, Failure> {
+    let mut request = Request::new(message);
     if let Some(id) = &args.trace_id {
         let value =
             id.parse().map_err(|_| Failure::Usage("--trace-id must consist of visible ASCII characters".to_owned()))?;
         request.metadata_mut().insert(TRACE_ID, value);
     }
-    let result = call(args, settings, &mut client, request).await?;
-    let outcome = show(args, &result);
+    Ok(request)
+}
+
+/// Prints a result, what to know about a failed call, and artifacts. Fails if the call failed.
+pub(super) async fn print_result(
+    result: &SkillResult,
+    output: &ResultOutput<'_>,
+    settings: &Settings,
+    client: &mut SkillServiceClient<Channel>,
+) -> Result<(), Failure> {
+    let outcome = show(result, output.part);
     if let Some(error) = &result.error
         && error.may_have_run
-        // A repetition with the key runs nothing.
-        && args.idempotency_key.is_empty()
-        && !can_repeat(&result.skill_id, &mut client).await
+        && !output.has_key
+        && !can_repeat(&result.skill_id, client).await
     {
         print_err("the skill may have had an effect: check before you call again\n");
     }
@@ -76,7 +129,7 @@ pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<(), Fa
             result.skill_id
         ));
     }
-    artifacts::list(args.artifacts.as_deref(), &result.artifacts, settings, &mut client).await?;
+    artifacts::list(output.artifacts, &result.artifacts, settings, client).await?;
     outcome
 }
 
@@ -121,15 +174,15 @@ async fn can_repeat(skill_id: &str, client: &mut SkillServiceClient<Channel>) ->
 }
 
 /// Prints the result. Fails if the call failed.
-fn show(args: &InvokeArgs, result: &SkillResult) -> Result<(), Failure> {
-    if args.stream {
-        return report(result);
+fn show(result: &SkillResult, part: ResultPart) -> Result<(), Failure> {
+    match part {
+        ResultPart::Data => print_data(result),
+        ResultPart::Whole => {
+            print_json(&pretty(&openskill_proto::render::result(result)));
+            report(result)
+        }
+        ResultPart::Nothing => report(result),
     }
-    if args.full {
-        print_json(&pretty(&openskill_proto::render::result(result)));
-        return report(result);
-    }
-    print_data(result)
 }
 
 /// Prints the data of a result, and reports the rest. Fails if the call failed.

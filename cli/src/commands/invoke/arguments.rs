@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tonic::Code;
 
-use crate::args::InvokeArgs;
+use crate::args::CallArgs;
 use crate::channel::Channel;
 use crate::commands::client;
 use crate::exit::Failure;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 
 /// Builds the arguments from `key=value` pairs, typed by the skill's schema.
 pub(super) async fn arguments(
-    args: &InvokeArgs,
+    args: &CallArgs,
     settings: &Settings,
     client: &mut SkillServiceClient<Channel>,
 ) -> Result<String, Failure> {

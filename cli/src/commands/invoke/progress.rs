@@ -6,7 +6,7 @@ use openskill_proto::v1::invoke_event::Event;
 use crate::terminal::overwrite;
 
 /// Shows progress on a terminal, in one line that is overwritten.
-pub(super) fn show(event: &InvokeEvent) {
+pub(in crate::commands) fn show(event: &InvokeEvent) {
     match &event.event {
         Some(Event::Progress(it)) if it.fraction >= 0.0 => {
             overwrite(&format!("{:3.0}% {}", it.fraction * 100.0, short(&it.message)));

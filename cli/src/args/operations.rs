@@ -1,0 +1,110 @@
+//! The grammar of the commands for operations.
+
+use std::path::PathBuf;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::client::CallArgs;
+use super::flags::{ClientArgs, Format, Output};
+use crate::complete::{operation_ids, skill_ids};
+
+/// The values of `--state`, as filters of operations name them.
+const STATES: [&str; 6] = ["scheduled", "queued", "running", "succeeded", "failed", "cancelled"];
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    /// Wait for the result and print it; with SECONDS, exit with code 1 if the operation has not ended by then
+    #[arg(long, value_name = "SECONDS", require_equals = true, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) wait: Option<Option<u64>>,
+    /// When to run the call at the earliest: a time such as 2026-01-31T12:00:00Z, or a duration from now such as 10m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start_at: Option<String>,
+    /// Print the operation in this format, instead of its name or its result
+    #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OperationsCommand {
+    /// List operations without their results, the newest first
+    List(ListOperations),
+    /// Show an operation and its result
+    Get(ShowOperation),
+    /// Print the events of an operation until its result, one JSON object per line; the exit code is that of the call
+    Watch(WatchOperation),
+    /// Cancel an operation that has not ended
+    Cancel(NamedOperation),
+    /// Submit the call of a failed or cancelled operation again, and print the name of the new operation
+    Retry(NamedOperation),
+    /// Remove an operation that has ended
+    Delete(NamedOperation),
+}
+
+impl OperationsCommand {
+    /// Returns the connection flags.
+    pub(crate) fn client(&self) -> &ClientArgs {
+        match self {
+            Self::List(it) => &it.client,
+            Self::Get(it) => &it.client,
+            Self::Watch(it) => &it.client,
+            Self::Cancel(it) | Self::Retry(it) | Self::Delete(it) => &it.client,
+        }
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ListOperations {
+    /// Only operations in this state
+    #[arg(long, value_parser = STATES)]
+    pub(crate) state: Option<String>,
+    /// Only calls of this skill
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
+    pub(crate) skill: Option<String>,
+    /// Maximum number of operations
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ShowOperation {
+    /// Name of the operation, with or without `operations/`
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WatchOperation {
+    /// Name of the operation, with or without `operations/`
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
+    pub(crate) name: String,
+    /// Only events after this number
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// Directory to write the call's artifacts to; existing files are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NamedOperation {
+    /// Name of the operation, with or without `operations/`
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}

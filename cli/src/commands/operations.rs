@@ -1,0 +1,240 @@
+//! `openskill operations`: lists, shows, watches, cancels, repeats and removes operations.
+
+use openskill_proto::longrunning::{
+    CancelOperationRequest, DeleteOperationRequest, GetOperationRequest, ListOperationsRequest, Operation,
+};
+use openskill_proto::render::{operation_metadata, operation_result, operation_state};
+use openskill_proto::timestamp::Timestamp;
+use openskill_proto::v1::{OperationEvent, OperationMetadata, OperationState, RetryOperationRequest, skill_result};
+use openskill_telemetry::log::text::one_line;
+use serde_json::Value;
+
+use self::events::EventStream;
+use super::client;
+use super::describe::render_facts;
+use super::invoke::{ResultOutput, ResultPart, print_result};
+use super::traces::short_time;
+use crate::args::{Format, ListOperations, OperationsCommand, ShowOperation, WatchOperation};
+use crate::exit::Failure;
+use crate::listing::{Column, ListItem, or_dash, print_list};
+use crate::pretty::pretty;
+use crate::settings::Settings;
+use crate::terminal::{print_err, print_json, print_out};
+use crate::yaml::yaml;
+
+pub(super) mod events;
+
+/// How the names of operations begin.
+const PREFIX: &str = "operations/";
+
+/// The maximum number of operations in a page.
+const MAX_PAGE_SIZE: usize = 1000;
+
+/// An operation in a list.
+struct OperationRow {
+    operation: Operation,
+    metadata: OperationMetadata,
+    /// The time since it was stored.
+    age_us: u64,
+}
+
+impl OperationRow {
+    fn new(operation: Operation, now: Timestamp) -> Self {
+        let metadata = operation_metadata(&operation).unwrap_or_default();
+        let age_us = metadata.create_time.map_or(0, |it| now.0.saturating_sub(Timestamp::from(it).0));
+        Self { operation, metadata, age_us }
+    }
+}
+
+impl ListItem for OperationRow {
+    const KIND: &'static str = "operation";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("NAME", |it| it.operation.name.clone()),
+        Column::text("SKILL", |it| it.metadata.skill_id.clone()),
+        Column::new("STATE", |it| operation_state(&it.metadata)),
+        Column::new("AGE", |it| age(it.age_us)),
+        Column::optional("RUNS", |it| it.metadata.runs.to_string()),
+        Column::wide("START AT", |it| or_dash(&time(it.metadata.start_at))),
+        Column::wide("ENDED", |it| or_dash(&time(it.metadata.end_time))),
+        Column::wide("PRINCIPAL", |it| or_dash(&it.metadata.principal)),
+        Column::wide("SESSION", |it| or_dash(&it.metadata.session_id)),
+        Column::wide("TRACE", |it| it.metadata.trace_id.clone()),
+    ];
+
+    fn value(&self) -> Value {
+        serde_json::from_str(&openskill_proto::render::operation(&self.operation)).unwrap_or_default()
+    }
+}
+
+pub(super) async fn run(command: &OperationsCommand, settings: &Settings) -> Result<(), Failure> {
+    match command {
+        OperationsCommand::List(args) => list(args, settings).await,
+        OperationsCommand::Get(args) => get(args, settings).await,
+        OperationsCommand::Watch(args) => watch(args, settings).await,
+        OperationsCommand::Cancel(args) => cancel(&full_name(&args.name), settings).await,
+        OperationsCommand::Retry(args) => retry(full_name(&args.name), settings).await,
+        OperationsCommand::Delete(args) => delete(&full_name(&args.name), settings).await,
+    }
+}
+
+/// Returns the name of an operation, of which the user may have left out the beginning.
+fn full_name(given: &str) -> String {
+    if given.starts_with(PREFIX) { given.to_owned() } else { format!("{PREFIX}{given}") }
+}
+
+async fn list(args: &ListOperations, settings: &Settings) -> Result<(), Failure> {
+    let mut client = client::operations(settings).await?;
+    let (limit, filter) = (args.limit as usize, filter(args));
+    let mut operations = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let page_size = (limit - operations.len()).min(MAX_PAGE_SIZE) as i32;
+        let request =
+            ListOperationsRequest { filter: filter.clone(), page_size, page_token, ..ListOperationsRequest::default() };
+        let page = client.list_operations(request).await.map_err(client::into_failure(settings))?.into_inner();
+        let is_empty = page.operations.is_empty();
+        operations.extend(page.operations);
+        page_token = page.next_page_token;
+        if page_token.is_empty() || is_empty || operations.len() >= limit {
+            break;
+        }
+    }
+    let now = Timestamp::now();
+    let rows: Vec<_> = operations.into_iter().take(limit).map(|it| OperationRow::new(it, now)).collect();
+    print_list(&rows, args.output.format());
+    if !page_token.is_empty() {
+        print_err("more operations are available: filter by --state or --skill, or set --limit\n");
+    }
+    Ok(())
+}
+
+fn filter(args: &ListOperations) -> String {
+    let state = args.state.as_ref().map(|it| format!("state = {it}"));
+    let skill = args.skill.as_ref().map(|it| format!("skill_id = {it}"));
+    state.into_iter().chain(skill).collect::<Vec<_>>().join(" AND ")
+}
+
+async fn get(args: &ShowOperation, settings: &Settings) -> Result<(), Failure> {
+    let operation = fetch(&full_name(&args.name), settings).await?;
+    if matches!(args.output.format(), Format::Json | Format::Yaml) {
+        print_operation(operation, args.output.format());
+        return Ok(());
+    }
+    print_out(&render_facts(&facts(&operation)));
+    if let Some(skill_result::Output::DataJson(data)) = operation_result(&operation).and_then(|it| it.output) {
+        print_out("Data:\n");
+        print_json(&pretty(&data));
+    }
+    Ok(())
+}
+
+/// Fetches an operation, with its result if it has ended.
+pub(super) async fn fetch(name: &str, settings: &Settings) -> Result<Operation, Failure> {
+    let mut client = client::operations(settings).await?;
+    let request = GetOperationRequest { name: name.to_owned() };
+    Ok(client.get_operation(request).await.map_err(client::into_failure(settings))?.into_inner())
+}
+
+/// Prints one operation. JSON keeps the notation of the numbers in its result.
+pub(super) fn print_operation(operation: Operation, format: Format) {
+    match format {
+        Format::Json => print_json(&pretty(&openskill_proto::render::operation(&operation))),
+        Format::Yaml => print_out(&yaml(&OperationRow::new(operation, Timestamp::now()).value())),
+        Format::Table | Format::Wide => print_list(&[OperationRow::new(operation, Timestamp::now())], format),
+    }
+}
+
+fn facts(operation: &Operation) -> Vec<(&'static str, String)> {
+    let metadata = operation_metadata(operation).unwrap_or_default();
+    let error = operation_result(operation).and_then(|it| it.error);
+    let is_cancelling = metadata.cancel_requested && !operation.done;
+    let state = operation_state(&metadata);
+    vec![
+        ("Name", operation.name.clone()),
+        ("Skill", metadata.skill_id),
+        ("State", if is_cancelling { format!("{state}, cancel requested") } else { state }),
+        ("Runs", metadata.runs.to_string()),
+        ("Principal", metadata.principal),
+        ("Session", metadata.session_id),
+        ("Trace", metadata.trace_id),
+        ("Stored", time(metadata.create_time)),
+        ("Start at", time(metadata.start_at)),
+        ("Started", time(metadata.start_time)),
+        ("Ended", time(metadata.end_time)),
+        ("Kept until", time(metadata.expire_time)),
+        ("Error", error.map(|it| format!("{}: {}", it.code().as_str_name(), it.message)).unwrap_or_default()),
+    ]
+}
+
+async fn watch(args: &WatchOperation, settings: &Settings) -> Result<(), Failure> {
+    let mut skills = client::skills(settings).await?;
+    let name = full_name(&args.name);
+    let show = |event: &OperationEvent| print_json(&openskill_proto::render::operation_event_line(event));
+    let result = EventStream::new(&name, args.after, settings).result(show).await?;
+    let output = ResultOutput { part: ResultPart::Nothing, artifacts: args.artifacts.as_deref(), has_key: false };
+    print_result(&result, &output, settings, &mut skills).await
+}
+
+async fn cancel(name: &str, settings: &Settings) -> Result<(), Failure> {
+    let mut client = client::operations(settings).await?;
+    let request = CancelOperationRequest { name: name.to_owned() };
+    client.cancel_operation(request).await.map_err(client::into_failure(settings))?;
+    let metadata = operation_metadata(&fetch(name, settings).await?).unwrap_or_default();
+    let (name, state) = (one_line(name), metadata.state());
+    print_out(&match state {
+        OperationState::Cancelled => format!("cancelled {name}\n"),
+        OperationState::Succeeded | OperationState::Failed => {
+            format!("{name} had already {}\n", operation_state(&metadata))
+        }
+        _ => format!("cancelling {name}: it ends once its processes have ended\n"),
+    });
+    Ok(())
+}
+
+async fn retry(name: String, settings: &Settings) -> Result<(), Failure> {
+    let mut client = client::operation_service(settings).await?;
+    let request = RetryOperationRequest { name };
+    let operation = client.retry_operation(request).await.map_err(client::into_failure(settings))?.into_inner();
+    print_out(&format!("{}\n", operation.name));
+    Ok(())
+}
+
+async fn delete(name: &str, settings: &Settings) -> Result<(), Failure> {
+    let mut client = client::operations(settings).await?;
+    let request = DeleteOperationRequest { name: name.to_owned() };
+    client.delete_operation(request).await.map_err(client::into_failure(settings))?;
+    print_out(&format!("deleted {}\n", one_line(name)));
+    Ok(())
+}
+
+/// Formats a time. Returns an empty string if it is absent.
+fn time(time: Option<impl Into<Timestamp>>) -> String {
+    time.map(|it| short_time(it.into().0)).unwrap_or_default()
+}
+
+/// Formats an age in its largest unit, such as `3m`.
+fn age(micros: u64) -> String {
+    let seconds = micros / 1_000_000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_one_unit() {
+        let ages = [0, 59, 60, 3599, 3600, 86_399, 86_400 * 3].map(|seconds| age(seconds * 1_000_000));
+        assert_eq!(ages, ["0s", "59s", "1m", "59m", "1h", "23h", "3d"]);
+    }
+
+    #[test]
+    fn a_name_may_be_given_without_its_beginning() {
+        assert_eq!(["a1", "operations/a1"].map(full_name), ["operations/a1", "operations/a1"]);
+    }
+}
