@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 import unittest
+from datetime import datetime, timedelta, timezone
 
 from openskill_client import AsyncClient, CallError, Client, RetryPolicy
 
@@ -67,6 +68,34 @@ class Blocking(unittest.TestCase):
         self.assertFalse(first.warnings)
         self.assertTrue(again.warnings)
 
+    def test_a_stored_call_is_waited_for_and_found_again_by_its_name(self):
+        submitted = self.client.submit("echo", {"text": "hi"}, trace_id="run-8", idempotency_key="python-2")
+        again = self.client.submit("echo", {"text": "hi"}, trace_id="run-8", idempotency_key="python-2")
+        self.assertEqual(submitted.name, again.name)
+        found = self.client.operation(submitted.name.removeprefix("operations/"))
+        result = found.result(timeout=30)
+        self.assertEqual((result.data, result.trace_id, found.done()), ({"echoed": "hi"}, "run-8", True))
+        events = list(found.events())
+        self.assertEqual([it.number for it in events], list(range(1, len(events) + 1)))
+        self.assertEqual((events[-1].kind, events[-1].result.data), ("result", {"echoed": "hi"}))
+        self.assertEqual(list(found.events(after=events[-1].number)), [])
+
+    def test_a_stored_call_that_is_scheduled_is_cancelled(self):
+        later = datetime.now(timezone.utc) + timedelta(hours=1)
+        operation = self.client.submit("echo", {"text": "hi"}, start_at=later)
+        with self.assertRaises(TimeoutError):
+            operation.result(timeout=0)
+        operation.cancel()
+        with self.assertRaises(CallError) as raised:
+            operation.result(timeout=30)
+        self.assertEqual((raised.exception.code, raised.exception.may_have_run), ("CANCELLED", False))
+
+    def test_a_call_that_cannot_be_stored_says_what_is_wrong(self):
+        with self.assertRaises(CallError) as raised:
+            self.client.submit("echo", {"txt": "hi"})
+        self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+        self.assertIn("text", raised.exception.message)
+
     def test_a_gateway_that_is_not_there_is_an_error_at_the_deadline(self):
         with Client("127.0.0.1:1", timeout=0.5) as nobody, self.assertRaises(CallError) as raised:
             nobody.call("echo", {"text": "hi"})
@@ -87,6 +116,15 @@ class Waiting(unittest.IsolatedAsyncioTestCase):
             with self.assertRaises(CallError) as raised:
                 await client.call("echo", {}, strict=True)
         self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+
+
+    async def test_a_stored_call(self):
+        async with AsyncClient(ADDRESS, timeout=30) as client:
+            operation = await client.submit("echo", {"text": "hi"})
+            self.assertEqual([it.kind async for it in operation.events()][-1], "result")
+            self.assertTrue(await operation.done())
+            await operation.cancel()
+            self.assertEqual((await operation.result()).data, {"echoed": "hi"})
 
 
 class Retries(unittest.TestCase):

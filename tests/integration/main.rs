@@ -57,6 +57,7 @@ mod narrowed_root;
 mod new_skill;
 mod once;
 mod openapi;
+mod operations;
 mod paths;
 mod prepare;
 mod proxies;

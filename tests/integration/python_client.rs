@@ -33,7 +33,7 @@ fn described(file: &str) -> FileDescriptorSet {
 
 #[test]
 fn the_python_client_carries_the_contract_as_it_is() {
-    let now = described("openskill/v1/skill.proto").encode_to_vec();
+    let now = described("openskill/v1/operation.proto").encode_to_vec();
     let path = repository().join(CONTRACT);
     if std::env::var_os("OPENSKILL_WRITE_CONTRACT").is_some() {
         std::fs::write(&path, &now).unwrap();
@@ -69,7 +69,8 @@ async fn wheel(folder: &Folder) -> Option<(PathBuf, PathBuf)> {
 async fn a_program_calls_streams_retries_and_answers_with_the_python_client() {
     let folder = Folder::new();
     let Some((python, wheel)) = wheel(&folder).await else { return };
-    let system = Setup::shipped().start().await;
+    let store = folder.path().join("operations.sqlite");
+    let system = Setup::shipped().with("OPENSKILL_STORE", store.display()).start().await;
     let script = repository().join("tests/clients/python_client.py");
     // A wheel is an archive that Python imports from.
     let mut program = Command::new(python);

@@ -253,7 +253,10 @@ async fn the_commands_in_tool_index_md_work() {
 
 #[tokio::test]
 async fn the_commands_in_command_line_md_work() {
-    holds("docs/command-line.md").await;
+    let store = |setup: Setup, folder: &Path| {
+        setup.with("OPENSKILL_STORE", folder.join("operations.sqlite").display())
+    };
+    holds_with("docs/command-line.md", store).await;
 }
 
 #[tokio::test]

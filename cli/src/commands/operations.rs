@@ -1,8 +1,6 @@
 //! `openskill operations`: lists, shows, watches, cancels, repeats and removes operations.
 
-use openskill_proto::longrunning::{
-    CancelOperationRequest, DeleteOperationRequest, GetOperationRequest, ListOperationsRequest, Operation,
-};
+use openskill_proto::longrunning::{CancelOperationRequest, DeleteOperationRequest, ListOperationsRequest, Operation};
 use openskill_proto::render::{operation_metadata, operation_result, operation_state};
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::{OperationEvent, OperationMetadata, OperationState, RetryOperationRequest, skill_result};
@@ -10,6 +8,7 @@ use openskill_telemetry::log::text::one_line;
 use serde_json::Value;
 
 use self::events::EventStream;
+use self::fetch::fetch;
 use super::client;
 use super::describe::render_facts;
 use super::invoke::{ResultOutput, ResultPart, print_result};
@@ -23,6 +22,7 @@ use crate::terminal::{print_err, print_json, print_out};
 use crate::yaml::yaml;
 
 pub(super) mod events;
+pub(super) mod fetch;
 
 /// How the names of operations begin.
 const PREFIX: &str = "operations/";
@@ -126,13 +126,6 @@ async fn get(args: &ShowOperation, settings: &Settings) -> Result<(), Failure> {
         print_json(&pretty(&data));
     }
     Ok(())
-}
-
-/// Fetches an operation, with its result if it has ended.
-pub(super) async fn fetch(name: &str, settings: &Settings) -> Result<Operation, Failure> {
-    let mut client = client::operations(settings).await?;
-    let request = GetOperationRequest { name: name.to_owned() };
-    Ok(client.get_operation(request).await.map_err(client::into_failure(settings))?.into_inner())
 }
 
 /// Prints one operation. JSON keeps the notation of the numbers in its result.

@@ -8,13 +8,27 @@
 
 - `Client` blocks; `AsyncClient` is the same for `asyncio`.
 - A call that fails raises `CallError`: its `code`, and whether the skill `may_have_run`.
+- `submit` stores a call that outlives the program, and returns an `Operation`.
 - Calls are retried only where the gateway says that it is safe: see `RetryPolicy`.
 """
 
 from .aio import AsyncClient
 from .client import Client
 from .errors import CallError
+from .operations import AsyncOperation, Operation
 from .results import Artifact, Event, Repair, Result, Skill
 from .retry import RetryPolicy
 
-__all__ = ["Artifact", "AsyncClient", "CallError", "Client", "Event", "Repair", "Result", "RetryPolicy", "Skill"]
+__all__ = [
+    "Artifact",
+    "AsyncClient",
+    "AsyncOperation",
+    "CallError",
+    "Client",
+    "Event",
+    "Operation",
+    "Repair",
+    "Result",
+    "RetryPolicy",
+    "Skill",
+]

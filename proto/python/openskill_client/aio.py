@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,6 +14,7 @@ import grpc.aio
 from . import contract, requests, results
 from .channel import Target
 from .errors import CallError, of_status
+from .operations import AsyncOperation
 from .requests import DEFAULT_TIMEOUT
 from .retry import RetryPolicy
 
@@ -78,12 +80,13 @@ class AsyncClient:
             traceparent=traceparent,
             strict=strict,
         )
-        return await self._run(call)
+        return await self._run(call, self._stubs.invoke, results.result)
 
     async def call_raw(self, text: str, *, timeout: float | None = None, session: str = "") -> results.Result:
         """Runs a model's tool call as it wrote it: a tool-call object of a provider, or the XML-wrapped form."""
         timeout = self._timeout if timeout is None else timeout
-        return await self._run(requests.call("", text, timeout=timeout, session=session))
+        call = requests.call("", text, timeout=timeout, session=session)
+        return await self._run(call, self._stubs.invoke, results.result)
 
     async def stream(
         self,
@@ -112,6 +115,42 @@ class AsyncClient:
             raise of_status(status) from None
         finally:
             events.cancel()
+
+    async def submit(
+        self,
+        skill: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        start_at: datetime | None = None,
+        session: str = "",
+        idempotency_key: str = "",
+        trace_id: str = "",
+        traceparent: str = "",
+        strict: bool = False,
+    ) -> AsyncOperation:
+        """Stores a call that runs even if this program or the gateway ends, and returns once it is stored. Raises
+        `CallError` if the gateway refuses it, such as for its arguments.
+
+        `timeout`: of each run, in seconds; by default that of the skill. `start_at`: when it runs at the earliest.
+        `idempotency_key`: a second call with it is the first operation, so a lost connection is retried too.
+        """
+        call = requests.call(
+            skill,
+            arguments,
+            timeout=self._timeout,
+            session=session,
+            idempotency_key=idempotency_key,
+            trace_id=trace_id,
+            traceparent=traceparent,
+            strict=strict,
+        )
+        call = requests.submission(call, timeout, start_at)
+        return await self._run(call, self._stubs.submit, lambda it: self.operation(it.name))
+
+    def operation(self, name: str) -> AsyncOperation:
+        """An operation that was submitted before, by its name. Asks no gateway."""
+        return AsyncOperation(name, self._stubs, self._metadata, self._timeout)
 
     async def answer(self, request_id: str, action: str, content: Mapping[str, Any] | None = None) -> None:
         """Answers a question: `accept` with its content, `decline` or `cancel`."""
@@ -142,11 +181,11 @@ class AsyncClient:
             if not part.data or len(content) >= part.size_bytes:
                 return bytes(content)
 
-    async def _run(self, call: requests.Call) -> results.Result:
+    async def _run(self, call: requests.Call, method: Any, read: Callable[[Any], Any]) -> Any:
         attempt = 1
         while True:
             try:
-                return await self._once(call)
+                return read(await self._once(call, method))
             except CallError as error:
                 error.attempts = attempt
                 wait = self._retry.wait(error, attempt, call.has_key, call.deadline)
@@ -155,14 +194,13 @@ class AsyncClient:
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def _once(self, call: requests.Call) -> results.Result:
+    async def _once(self, call: requests.Call, method: Any) -> Any:
         try:
-            message = await self._stubs.invoke(
+            return await method(
                 call.request, timeout=call.left(), metadata=self._metadata + call.metadata, wait_for_ready=True
             )
         except grpc.RpcError as status:
             raise of_status(status) from None
-        return results.result(message)
 
     async def _ask(self, method: Any, request: Any) -> Any:
         """A request that starts nothing. It fails at once if there is no gateway."""

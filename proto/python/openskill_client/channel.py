@@ -17,7 +17,8 @@ _SERVICE_CONFIG = {
             "name": [
                 {"service": "openskill.v1.SkillService", "method": method}
                 for method in ("ListSkills", "GetSkill", "ExportTools", "PrepareCall", "ReadArtifact")
-            ],
+            ]
+            + [{"service": "google.longrunning.Operations", "method": "GetOperation"}],
             "retryPolicy": {
                 "maxAttempts": 4,
                 "initialBackoff": "0.1s",

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,6 +13,7 @@ import grpc
 from . import contract, requests, results
 from .channel import Target
 from .errors import CallError, of_status
+from .operations import Operation
 from .requests import DEFAULT_TIMEOUT
 from .retry import RetryPolicy
 
@@ -76,12 +78,13 @@ class Client:
             traceparent=traceparent,
             strict=strict,
         )
-        return self._run(call)
+        return self._run(call, self._stubs.invoke, results.result)
 
     def call_raw(self, text: str, *, timeout: float | None = None, session: str = "") -> results.Result:
         """Runs a model's tool call as it wrote it: a tool-call object of a provider, or the XML-wrapped form."""
         timeout = self._timeout if timeout is None else timeout
-        return self._run(requests.call("", text, timeout=timeout, session=session))
+        call = requests.call("", text, timeout=timeout, session=session)
+        return self._run(call, self._stubs.invoke, results.result)
 
     def stream(
         self,
@@ -110,6 +113,42 @@ class Client:
             raise of_status(status) from None
         finally:
             events.cancel()
+
+    def submit(
+        self,
+        skill: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        start_at: datetime | None = None,
+        session: str = "",
+        idempotency_key: str = "",
+        trace_id: str = "",
+        traceparent: str = "",
+        strict: bool = False,
+    ) -> Operation:
+        """Stores a call that runs even if this program or the gateway ends, and returns once it is stored. Raises
+        `CallError` if the gateway refuses it, such as for its arguments.
+
+        `timeout`: of each run, in seconds; by default that of the skill. `start_at`: when it runs at the earliest.
+        `idempotency_key`: a second call with it is the first operation, so a lost connection is retried too.
+        """
+        call = requests.call(
+            skill,
+            arguments,
+            timeout=self._timeout,
+            session=session,
+            idempotency_key=idempotency_key,
+            trace_id=trace_id,
+            traceparent=traceparent,
+            strict=strict,
+        )
+        call = requests.submission(call, timeout, start_at)
+        return self._run(call, self._stubs.submit, lambda it: self.operation(it.name))
+
+    def operation(self, name: str) -> Operation:
+        """An operation that was submitted before, by its name. Asks no gateway."""
+        return Operation(name, self._stubs, self._metadata, self._timeout)
 
     def answer(self, request_id: str, action: str, content: Mapping[str, Any] | None = None) -> None:
         """Answers a question: `accept` with its content, `decline` or `cancel`."""
@@ -140,11 +179,11 @@ class Client:
             if not part.data or len(content) >= part.size_bytes:
                 return bytes(content)
 
-    def _run(self, call: requests.Call) -> results.Result:
+    def _run(self, call: requests.Call, method: Any, read: Callable[[Any], Any]) -> Any:
         attempt = 1
         while True:
             try:
-                return self._once(call)
+                return read(self._once(call, method))
             except CallError as error:
                 error.attempts = attempt
                 wait = self._retry.wait(error, attempt, call.has_key, call.deadline)
@@ -153,14 +192,13 @@ class Client:
             attempt += 1
             time.sleep(wait)
 
-    def _once(self, call: requests.Call) -> results.Result:
+    def _once(self, call: requests.Call, method: Any) -> Any:
         try:
-            message = self._stubs.invoke(
+            return method(
                 call.request, timeout=call.left(), metadata=self._metadata + call.metadata, wait_for_ready=True
             )
         except grpc.RpcError as status:
             raise of_status(status) from None
-        return results.result(message)
 
     def _ask(self, method: Any, request: Any) -> Any:
         """A request that starts nothing. It fails at once if there is no gateway."""

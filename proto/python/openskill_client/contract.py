@@ -1,4 +1,4 @@
-"""The messages and methods of `openskill.v1`, made from the descriptors that the package carries.
+"""The messages and methods of `openskill.v1` and `google.longrunning`, made from the descriptors that the package carries.
 
 No generated code: the package works with any protobuf runtime that it allows, and beside stubs of the same contract.
 """
@@ -11,6 +11,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 PACKAGE = "openskill.v1"
+
+LONGRUNNING = "google.longrunning"
 
 
 def _pool() -> DescriptorPool:
@@ -39,9 +41,9 @@ def enum_name(enum: str, number: int) -> str:
 class Method:
     """A method of a service: where it is called, and how its messages are written and read."""
 
-    def __init__(self, service: str, name: str) -> None:
-        described = _POOL.FindServiceByName(f"{PACKAGE}.{service}").methods_by_name[name]
-        self.path = f"/{PACKAGE}.{service}/{name}"
+    def __init__(self, service: str, name: str, package: str = PACKAGE) -> None:
+        described = _POOL.FindServiceByName(f"{package}.{service}").methods_by_name[name]
+        self.path = f"/{package}.{service}/{name}"
         self.request = GetMessageClass(described.input_type)
         self.response = GetMessageClass(described.output_type)
 
@@ -64,6 +66,11 @@ class Stubs:
         self.export = EXPORT_TOOLS.of(channel.unary_unary)
         self.read = READ_ARTIFACT.of(channel.unary_unary)
         self.answer = ANSWER_INPUT.of(channel.unary_unary)
+        self.submit = SUBMIT.of(channel.unary_unary)
+        self.watch_operation = WATCH_OPERATION.of(channel.unary_stream)
+        self.get_operation = GET_OPERATION.of(channel.unary_unary)
+        self.wait_operation = WAIT_OPERATION.of(channel.unary_unary)
+        self.cancel_operation = CANCEL_OPERATION.of(channel.unary_unary)
 
 
 INVOKE = Method("SkillService", "Invoke")
@@ -72,3 +79,8 @@ LIST_SKILLS = Method("SkillService", "ListSkills")
 EXPORT_TOOLS = Method("SkillService", "ExportTools")
 READ_ARTIFACT = Method("SkillService", "ReadArtifact")
 ANSWER_INPUT = Method("SkillService", "AnswerInput")
+SUBMIT = Method("OperationService", "Submit")
+WATCH_OPERATION = Method("OperationService", "WatchOperation")
+GET_OPERATION = Method("Operations", "GetOperation", LONGRUNNING)
+WAIT_OPERATION = Method("Operations", "WaitOperation", LONGRUNNING)
+CANCEL_OPERATION = Method("Operations", "CancelOperation", LONGRUNNING)

@@ -85,6 +85,12 @@ def of_status(status: grpc.RpcError) -> CallError:
     return error
 
 
+def of_operation(status: Any) -> CallError:
+    """The error of an operation that carries no `SkillResult`. `status`: a `google.rpc.Status`."""
+    code = next((it for it in grpc.StatusCode if it.value[0] == status.code), grpc.StatusCode.UNKNOWN)
+    return CallError(code=_CODES.get(code, code.name), message=status.message)
+
+
 def _details(encoded: str | bytes) -> list[Any]:
     try:
         return list(status_pb2.Status.FromString(encoded if isinstance(encoded, bytes) else encoded.encode()).details)

@@ -4,9 +4,10 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from .contract import EXPORT_TOOLS, INVOKE, READ_ARTIFACT, message
+from .contract import EXPORT_TOOLS, INVOKE, READ_ARTIFACT, SUBMIT, WAIT_OPERATION, message
 
 #: How long a call may take if nobody says, in seconds. The manifest's own timeout may be shorter.
 DEFAULT_TIMEOUT = 60.0
@@ -26,10 +27,7 @@ class Call:
     request: Any
     metadata: tuple[tuple[str, str], ...]
     deadline: float
-
-    @property
-    def has_key(self) -> bool:
-        return bool(self.request.idempotency_key)
+    has_key: bool = False
 
     def left(self) -> float:
         """Seconds until the deadline. Never negative: gRPC then answers that it has passed."""
@@ -61,7 +59,34 @@ def call(
     else:
         request.input_json = json.dumps(dict(arguments or {}), ensure_ascii=False, allow_nan=False)
     metadata = [(name, value) for name, value in (("x-trace-id", trace_id), ("traceparent", traceparent)) if value]
-    return Call(request, tuple(metadata), time.monotonic() + timeout)
+    return Call(request, tuple(metadata), time.monotonic() + timeout, bool(idempotency_key))
+
+
+def submission(call: Call, run_timeout: float | None, start_at: datetime | None) -> Call:
+    """The same call, to be stored. `run_timeout`: of each run, in seconds. None: the skill's own."""
+    request = SUBMIT.request(call=call.request)
+    if run_timeout is not None:
+        request.call.timeout_ms = max(round(run_timeout * 1000), 1)
+    if start_at is not None:
+        # A time without a zone is the local one, as elsewhere in Python.
+        since = start_at.astimezone(timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        request.start_at.seconds, rest = divmod(since // timedelta(microseconds=1), 1_000_000)
+        request.start_at.nanos = rest * 1000
+    return Call(request, call.metadata, call.deadline, call.has_key)
+
+
+def operation_name(given: str) -> str:
+    """The name of an operation, of which a program may leave out the beginning."""
+    return given if given.startswith("operations/") else f"operations/{given}"
+
+
+def wait(name: str, seconds: float) -> Any:
+    request = WAIT_OPERATION.request(name=name)
+    # Present even if it is 0, which asks for the state at once.
+    request.timeout.SetInParent()
+    request.timeout.seconds = int(seconds)
+    request.timeout.nanos = int(seconds % 1 * 1e9)
+    return request
 
 
 def tools(dialect: str, toolset: str, query: str, limit: int) -> Any:

@@ -1,11 +1,11 @@
 """What calls return, made from messages."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .contract import enum_name
-from .errors import of_result
+from .contract import enum_name, message as message_class
+from .errors import of_operation, of_result
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ class Event:
     schema: dict[str, Any] = field(default_factory=dict)
     #: Of `result`, which is the last.
     result: Result | None = None
+    #: Of an operation's event: counts from 1. `Operation.events(after=number)` continues after it.
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,19 @@ def event(message: Any) -> Event:
             return Event(kind, result=result(it))
         case _:
             return Event(kind)
+
+
+def numbered_event(message: Any) -> Event:
+    """An event of an operation."""
+    return replace(event(message.event), number=message.number)
+
+
+def outcome(operation: Any) -> Result:
+    """The result of an operation that has ended, or its error raised."""
+    for carried in [operation.response, *operation.error.details]:
+        if carried.type_url.rpartition("/")[2] == "openskill.v1.SkillResult":
+            return result(message_class("SkillResult").FromString(carried.value))
+    raise of_operation(operation.error)
 
 
 def skill(message: Any) -> Skill:
