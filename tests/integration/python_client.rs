@@ -69,8 +69,7 @@ async fn wheel(folder: &Folder) -> Option<(PathBuf, PathBuf)> {
 async fn a_program_calls_streams_retries_and_answers_with_the_python_client() {
     let folder = Folder::new();
     let Some((python, wheel)) = wheel(&folder).await else { return };
-    let store = folder.path().join("operations.sqlite");
-    let system = Setup::shipped().with("OPENSKILL_STORE", store.display()).start().await;
+    let system = Setup::shipped().with("OPENSKILL_STORE", "operations.sqlite").start().await;
     let script = repository().join("tests/clients/python_client.py");
     // A wheel is an archive that Python imports from.
     let mut program = Command::new(python);

@@ -253,10 +253,8 @@ async fn the_commands_in_tool_index_md_work() {
 
 #[tokio::test]
 async fn the_commands_in_command_line_md_work() {
-    let store = |setup: Setup, folder: &Path| {
-        setup.with("OPENSKILL_STORE", folder.join("operations.sqlite").display())
-    };
-    holds_with("docs/command-line.md", store).await;
+    let with_store = |setup: Setup, _: &Path| setup.with("OPENSKILL_STORE", "operations.sqlite");
+    holds_with("docs/command-line.md", with_store).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,4 @@
+//! Operations: calls that a store keeps until they have ended.
+
+mod commands;
+mod rest;
