@@ -11,7 +11,7 @@
 //!
 //! - [`config`]: resolved settings; `gateway`: the state that shards share
 //! - `agent`: the agent, in this process or as a separate server
-//! - `serve`, `call`, `invoke`, `protect`, `dispatch`: the path of a call
+//! - `serve`, `call`, `invoke`, `protect`, `dispatch`: the path of a call; `streams`: calls with their events
 //! - `tools`: which skills a caller can use, and which of them a task needs
 //! - `catalog`: the skills; `workers`: the processes that run them
 //! - [`arguments`]: turns a model's text into valid arguments; pure
@@ -52,6 +52,7 @@ mod prepare;
 mod protect;
 mod serve;
 mod state;
+mod streams;
 mod tools;
 mod workers;
 

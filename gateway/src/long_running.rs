@@ -10,9 +10,10 @@
 //! has hints: which operations run here, and whom to wake.
 //!
 //! - [`submit`]: stores a call; [`stored_call`]: in this form
-//! - [`executor`]: runs what is stored; [`run`]: one operation
+//! - [`executor`]: runs what is stored; [`run`]: one operation; [`end`]: how it ends
 //! - [`message`]: operations as messages; [`filter`]: parses list filters; [`watch`]: streams events
 
+mod end;
 pub(crate) mod executor;
 mod filter;
 mod message;
@@ -40,9 +41,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::call::principal::Principal;
-use crate::call::request::{Call, RequestContext};
+use crate::call::request::Call;
 use crate::config::OperationsConfig;
-use crate::gateway::Shard;
 use crate::observe::metrics::OperationGauges;
 
 /// How often a change is looked for that another gateway made.
@@ -164,7 +164,7 @@ impl LongRunning {
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn cancel(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
         let (operation, _) = self.find(principal, name).await?;
-        let end = run::cancelled(&operation, self.config.keep);
+        let end = end::cancelled(&operation, self.config.keep);
         self.store()?.cancel(&operation.id, &end).await.map_err(failure)?;
         if let Some(call) = self.running.lock().get(&operation.id) {
             call.cancellation.notify_one();
@@ -184,28 +184,6 @@ impl LongRunning {
         }
         self.store()?.delete(&operation.id).await.map_err(failure)?;
         Ok(())
-    }
-
-    /// Submits the call of a failed or cancelled operation again, as a new operation.
-    ///
-    /// # Errors
-    /// It does not exist for this principal, succeeded or has not ended, or its call can't be submitted.
-    pub(crate) async fn retry(
-        &self,
-        shard: &Shard,
-        name: &str,
-        context: RequestContext,
-    ) -> Result<Operation, SkillError> {
-        use openskill_store::operation::State;
-        let (operation, _) = self.find(&context.principal, name).await?;
-        match operation.state {
-            State::Failed | State::Cancelled => {}
-            State::Succeeded => return Err(not_ended("it succeeded: submit its call if it should run once more")),
-            _ => return Err(not_ended("it has not ended")),
-        }
-        let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
-        let again = stored_call::StoredCall::read(&stored).ok_or_else(unreadable)?.again();
-        self.submit(shard, again, context).await
     }
 
     /// Counts the operations that wait and run. None without a store.

@@ -3,8 +3,7 @@
 //! - [`connections`]: accepts connections and enforces limits; [`shards`]: run one thread and one listener each
 //! - [`stack`]: the steps that every request passes, in order; [`layers`]: what they read and check
 //! - [`bodies`]: limits on bodies in both directions
-//! - [`faces`]: gRPC, REST and MCP; [`streams`]: streams of calls and events, for all faces; [`tools`]: exports
-//!   skills as tools; [`calls`], [`traces`]: running and recorded calls
+//! - [`faces`]: gRPC, REST and MCP; [`tools`]: exports skills as tools; [`calls`], [`traces`]: running and recorded calls
 //! - [`resource`]: tells clients where to get a token
 
 pub(crate) mod bodies;
@@ -16,6 +15,5 @@ pub(crate) mod operations;
 pub(crate) mod resource;
 pub(crate) mod shards;
 pub(crate) mod stack;
-pub(crate) mod streams;
 pub(crate) mod tools;
 pub(crate) mod traces;

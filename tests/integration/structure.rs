@@ -15,7 +15,7 @@ use imports::{Imports, Module, module_of};
 use text::{code, production};
 
 /// The folders with production code.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "proto",
     "crates/agent",
     "crates/builtins",
@@ -27,6 +27,7 @@ const CRATES: [&str; 16] = [
     "crates/redact",
     "crates/sandbox",
     "crates/skill",
+    "crates/store",
     "crates/telemetry",
     "crates/text",
     "gateway",
@@ -55,9 +56,10 @@ fn crates_depend_only_on_the_crates_below_them() {
         ("crates/redact", &[]),
         ("crates/sandbox", &["proto", "telemetry"]),
         ("crates/skill", &["proto"]),
+        ("crates/store", &["net"]),
         ("crates/telemetry", &["proto"]),
         ("crates/text", &[]),
-        ("gateway", &["agent", "identity", "model", "net", "proto", "redact", "skill", "telemetry", "text"]),
+        ("gateway", &["agent", "identity", "model", "net", "proto", "redact", "skill", "store", "telemetry", "text"]),
         ("worker", &["builtins", "net", "proto", "redact", "sandbox", "skill", "telemetry", "text"]),
         (
             "cli",
@@ -71,6 +73,7 @@ fn crates_depend_only_on_the_crates_below_them() {
                 "proto",
                 "redact",
                 "sandbox",
+                "store",
                 "telemetry",
                 "text",
                 "worker",

@@ -21,8 +21,8 @@ use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::invoke::refuse;
 use crate::prepare::prepare;
-use crate::serve::streams;
 use crate::serve::tools;
+use crate::streams;
 
 struct InProcess(Shard);
 

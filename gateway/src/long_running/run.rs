@@ -13,6 +13,7 @@ use openskill_store::{Store, now_ms};
 use prost::Message as _;
 use tokio::time::Instant;
 
+use super::end::{cancelled_error, end, failed, lost, state_name, too_late};
 use super::stored_call::StoredCall;
 use super::unreadable;
 use crate::call::outcome::Outcome;
@@ -22,7 +23,7 @@ use crate::call::request::Call;
 use crate::call::result::result;
 use crate::gateway::Shard;
 use crate::protect::admission::Permit;
-use crate::serve::streams;
+use crate::streams;
 
 /// Events are stored together that come within this time, up to this number.
 const BATCH_TIME: Duration = Duration::from_millis(50);
@@ -187,59 +188,9 @@ async fn finish(store: &Store, claim: &Claim, end: &End) {
     }
 }
 
-/// How an operation that waits ends if it is cancelled.
-pub(super) fn cancelled(operation: &StoredOperation, keep: Duration) -> End {
-    end(&failed(operation, cancelled_error()), keep)
-}
-
-fn end(result: &SkillResult, keep: Duration) -> End {
-    let state = match result.error.as_ref().map(SkillError::code) {
-        None => State::Succeeded,
-        Some(ErrorCode::Cancelled) => State::Cancelled,
-        Some(_) => State::Failed,
-    };
-    let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
-    End { state, result: result.encode_to_vec(), keep_ms }
-}
-
-/// The label of a final state in metrics.
-fn state_name(state: State) -> &'static str {
-    match state {
-        State::Succeeded => "succeeded",
-        State::Cancelled => "cancelled",
-        _ => "failed",
-    }
-}
-
-/// The result of an operation that ends without a run.
-fn failed(operation: &StoredOperation, error: SkillError) -> SkillResult {
-    SkillResult {
-        skill_id: operation.skill_id.clone(),
-        trace_id: operation.trace_id.clone(),
-        text: error.message.clone(),
-        error: Some(error),
-        ..SkillResult::default()
-    }
-}
-
 /// Waits longer for operations that have waited longer.
 fn backoff(operation: &StoredOperation, retry_after_ms: u64) -> i64 {
     let age = now_ms() - operation.created_ms.max(operation.start_at_ms);
     let asked = i64::try_from(retry_after_ms).unwrap_or(RETRY_MS.1);
     (age / 4).max(asked).clamp(RETRY_MS.0, RETRY_MS.1)
-}
-
-fn cancelled_error() -> SkillError {
-    SkillError::new(ErrorCode::Cancelled, "the operation was cancelled")
-}
-
-fn too_late() -> SkillError {
-    SkillError::new(ErrorCode::Timeout, "the operation could not start in time: start_before has passed")
-}
-
-fn lost() -> SkillError {
-    let message = "the gateway or the worker was lost while the skill ran, so it may have run: check its effect before you \
-                   submit it again";
-    let error = SkillError::new(ErrorCode::Unavailable, message).with_blame(Blame::Gateway);
-    SkillError { may_have_run: true, retryable: false, retry_after_ms: 0, ..error }
 }

@@ -6,13 +6,13 @@ use openskill_proto::longrunning::Operation;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError, SubmitRequest};
 use openskill_store::now_ms;
-use openskill_store::operation::{NewOperation, Submission};
+use openskill_store::operation::{NewOperation, State, Submission};
 use prost::Message as _;
 use prost_types::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::stored_call::StoredCall;
-use super::{LongRunning, failure};
+use super::{LongRunning, failure, not_ended, unknown, unreadable};
 use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::RequestContext;
@@ -81,6 +81,27 @@ impl LongRunning {
             }
         }
         self.get(&call.principal, &new.id).await
+    }
+
+    /// Submits the call of a failed or cancelled operation again, as a new operation.
+    ///
+    /// # Errors
+    /// It does not exist for this principal, succeeded or has not ended, or its call can't be submitted.
+    pub(crate) async fn retry(
+        &self,
+        shard: &Shard,
+        name: &str,
+        context: RequestContext,
+    ) -> Result<Operation, SkillError> {
+        let (operation, _) = self.find(&context.principal, name).await?;
+        match operation.state {
+            State::Failed | State::Cancelled => {}
+            State::Succeeded => return Err(not_ended("it succeeded: submit its call if it should run once more")),
+            _ => return Err(not_ended("it has not ended")),
+        }
+        let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
+        let again = StoredCall::read(&stored).ok_or_else(unreadable)?.again();
+        self.submit(shard, again, context).await
     }
 
     /// Counts one more operation that waits.

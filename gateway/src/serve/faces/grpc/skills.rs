@@ -22,8 +22,8 @@ use crate::observe::call_record::CallRecord;
 use crate::prepare::prepare;
 use crate::protect::admission::Permit;
 use crate::serve::layers::request_context;
-use crate::serve::streams::{self, Message};
 use crate::serve::tools;
+use crate::streams::{self, Message};
 
 /// The service on one shard.
 pub(crate) struct GrpcSkills {

@@ -33,7 +33,7 @@ use crate::mcp::parked::{Fingerprint, RunningCall};
 use crate::mcp::session::Abilities;
 use crate::mcp::views::{CALL_TOOL, View};
 use crate::observe::call_record::CallRecord;
-use crate::serve::streams;
+use crate::streams;
 
 /// The maximum number of characters quoted from an unknown name.
 const MAX_NAME: usize = 64;

@@ -35,7 +35,7 @@ use crate::invoke::{invoke as run, refuse};
 use crate::observe::call_record::CallRecord;
 use crate::prepare::prepare as prepare_call;
 use crate::serve::layers::request_context;
-use crate::serve::streams;
+use crate::streams;
 
 /// The body of a call: the arguments, and the other fields of `InvokeRequest`.
 #[derive(Deserialize)]

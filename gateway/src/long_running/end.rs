@@ -1,0 +1,57 @@
+//! How operations end.
+
+use std::time::Duration;
+
+use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
+use openskill_store::operation::{End, Operation as StoredOperation, State};
+use prost::Message as _;
+
+/// How an operation that waits ends if it is cancelled.
+pub(super) fn cancelled(operation: &StoredOperation, keep: Duration) -> End {
+    end(&failed(operation, cancelled_error()), keep)
+}
+
+pub(super) fn end(result: &SkillResult, keep: Duration) -> End {
+    let state = match result.error.as_ref().map(SkillError::code) {
+        None => State::Succeeded,
+        Some(ErrorCode::Cancelled) => State::Cancelled,
+        Some(_) => State::Failed,
+    };
+    let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
+    End { state, result: result.encode_to_vec(), keep_ms }
+}
+
+/// The label of a final state in metrics.
+pub(super) fn state_name(state: State) -> &'static str {
+    match state {
+        State::Succeeded => "succeeded",
+        State::Cancelled => "cancelled",
+        _ => "failed",
+    }
+}
+
+/// The result of an operation that ends without a run.
+pub(super) fn failed(operation: &StoredOperation, error: SkillError) -> SkillResult {
+    SkillResult {
+        skill_id: operation.skill_id.clone(),
+        trace_id: operation.trace_id.clone(),
+        text: error.message.clone(),
+        error: Some(error),
+        ..SkillResult::default()
+    }
+}
+
+pub(super) fn cancelled_error() -> SkillError {
+    SkillError::new(ErrorCode::Cancelled, "the operation was cancelled")
+}
+
+pub(super) fn too_late() -> SkillError {
+    SkillError::new(ErrorCode::Timeout, "the operation could not start in time: start_before has passed")
+}
+
+pub(super) fn lost() -> SkillError {
+    let message = "the gateway or the worker was lost while the skill ran, so it may have run: check its effect before you \
+                   submit it again";
+    let error = SkillError::new(ErrorCode::Unavailable, message).with_blame(Blame::Gateway);
+    SkillError { may_have_run: true, retryable: false, retry_after_ms: 0, ..error }
+}
