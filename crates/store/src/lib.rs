@@ -14,7 +14,10 @@
 //! - [`page`]: where a page of a list ends
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
 //! - `schema`: the tables, and how older ones become newer ones
+//! - `conformance`: what every engine must do, as checks for tests
 
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 pub mod engine;
 pub mod operation;
 pub mod operations;
@@ -22,14 +25,17 @@ pub mod page;
 pub mod postgres;
 mod schema;
 pub mod sqlite;
+#[cfg(test)]
+mod tests;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{Engine, StoreError};
 
-/// Where a store is. `Debug` does not show the URL.
+/// Where a store is.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Location {
     /// In memory. Everything is lost when the process ends.
@@ -40,12 +46,12 @@ pub enum Location {
     Postgres(String),
 }
 
-impl std::fmt::Debug for Location {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("Memory"),
             Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Postgres(_) => f.write_str("Postgres(…)"),
+            Self::Postgres(_) => f.debug_tuple("Postgres").finish_non_exhaustive(),
         }
     }
 }

@@ -11,8 +11,8 @@
 //! another gateway has the operation.
 //!
 //! Turns are those of start-time fair queueing: an operation's turn is one after the last of its principal that
-//! waits, or after the first of all that wait. So a principal with thousands of operations delays the first one of
-//! another principal by one turn.
+//! waits, or else that of the first of all that wait. So a principal with thousands of operations delays the first one
+//! of another principal by one operation.
 
 use crate::engine::{Row, Statement, StoreError, Value};
 use crate::operation::{Claim, End, Filter, NewOperation, Operation, State, StoredEvent, Submission};
@@ -27,13 +27,13 @@ macro_rules! columns {
     };
 }
 
-/// The turn of an operation that is about to wait. `$2` is its principal.
+/// The turn of an operation of a principal that is about to wait.
 macro_rules! next_turn {
     ($principal:literal) => {
         concat!(
             "1 + coalesce((SELECT max(own.turn) FROM operations own WHERE own.state = 1 AND own.principal = ",
             $principal,
-            "), (SELECT min(other.turn) FROM operations other WHERE other.state = 1), 0)"
+            "), (SELECT min(other.turn) - 1 FROM operations other WHERE other.state = 1), 0)"
         )
     };
 }
@@ -45,18 +45,24 @@ const SUBMIT: &str = concat!(
     next_turn!("$2"),
     ", '', 0, 0, 0, 0, 0, '', $14, $15) ON CONFLICT DO NOTHING RETURNING id"
 );
+/// How often an operation is inserted again whose key was taken, and then free again.
+const SUBMIT_TRIES: usize = 3;
 const FIND_KEY: &str =
     "SELECT id, fingerprint FROM operations WHERE principal = $1 AND skill_id = $2 AND idempotency_key = $3";
+/// Each row gets a turn of its own: those of one principal come one after the other.
 const PROMOTE: &str = concat!(
-    "UPDATE operations SET state = 1, turn = ",
-    next_turn!("operations.principal"),
-    " WHERE state = 0 AND id IN (SELECT id FROM operations WHERE state = 0 AND start_at_ms <= $1 ORDER BY start_at_ms \
-     LIMIT 100 FOR UPDATE SKIP LOCKED) RETURNING id"
+    "WITH due AS MATERIALIZED (SELECT id, principal, start_at_ms FROM operations WHERE state = 0 AND start_at_ms <= $1 \
+     ORDER BY start_at_ms LIMIT 100 FOR UPDATE SKIP LOCKED), \
+     placed AS MATERIALIZED (SELECT id, row_number() OVER (PARTITION BY principal ORDER BY start_at_ms, id) - 1 + ",
+    next_turn!("due.principal"),
+    " AS turn FROM due) UPDATE operations SET state = 1, turn = placed.turn FROM placed \
+     WHERE operations.state = 0 AND operations.id = placed.id RETURNING operations.id"
 );
+/// The rows are chosen once, however the engine joins them.
 const CLAIM: &str = concat!(
-    "UPDATE operations SET state = 2, gateway = $1, lease_ms = $2, epoch = epoch + 1, token = $3 \
-     WHERE state = 1 AND id IN (SELECT id FROM operations WHERE state = 1 ORDER BY turn, created_ms LIMIT $4 \
-     FOR UPDATE SKIP LOCKED) RETURNING ",
+    "WITH next AS MATERIALIZED (SELECT id FROM operations WHERE state = 1 ORDER BY turn, created_ms LIMIT $4 \
+     FOR UPDATE SKIP LOCKED) UPDATE operations SET state = 2, gateway = $1, lease_ms = $2, epoch = epoch + 1, token = $3 \
+     WHERE state = 1 AND id IN (SELECT id FROM next) RETURNING ",
     columns!(),
     ", request, epoch, may_have_run, (SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = id)"
 );
@@ -70,8 +76,9 @@ const START: &str = "UPDATE operations SET may_have_run = 1, runs = runs + 1, st
                      WHERE id = $1 AND epoch = $2 AND state = 2 AND cancel_requested = 0 RETURNING id";
 const RENEW: &str = "UPDATE operations SET lease_ms = $2 WHERE gateway = $1 AND state = 2 \
                      RETURNING id, epoch, cancel_requested";
-const APPEND: &str = "INSERT INTO operation_events (operation_id, number, event) SELECT $1, $3, $4 WHERE EXISTS \
-                      (SELECT 1 FROM operations WHERE id = $1 AND epoch = $2 AND state = 2) ON CONFLICT DO NOTHING";
+/// The lock keeps another gateway from taking the operation before the event is there.
+const APPEND: &str = "INSERT INTO operation_events (operation_id, number, event) SELECT id, $3, $4 FROM operations \
+                      WHERE id = $1 AND epoch = $2 AND state = 2 FOR SHARE ON CONFLICT DO NOTHING";
 const POSTPONE: &str = "UPDATE operations SET state = 0, start_at_ms = $3, may_have_run = $4, gateway = '', lease_ms = 0 \
                         WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
 const FINISH: &str = "UPDATE operations SET state = $3, result = $4, ended_ms = $5, remove_ms = $6, gateway = '', \
@@ -212,25 +219,28 @@ impl Store {
                 i64::from(new.destructive).into(),
             ],
         );
-        let written = match self.first(insert.clone()).await {
-            // The id tells whether the first one happened.
-            Err(StoreError::Unknown(_)) => self.first(insert).await,
-            written => written,
-        };
-        if written?.is_some() {
-            return Ok(Submission::Stored);
+        for _ in 0..SUBMIT_TRIES {
+            let written = match self.first(insert.clone()).await {
+                // The id tells whether the first one happened.
+                Err(StoreError::Unknown(_)) => self.first(insert.clone()).await,
+                written => written,
+            };
+            let Some(key) = new.idempotency_key.as_deref().filter(|_| !matches!(written, Ok(Some(_)))) else {
+                return written.map(|_| Submission::Stored);
+            };
+            written?;
+            let values = [new.principal.as_str().into(), new.skill_id.as_str().into(), key.into()];
+            let known = self.engine.read(Statement::new(FIND_KEY, values)).await?.pop();
+            // Whatever has the key may be removed before it is read.
+            let Some(mut known) = known else { continue };
+            let (id, fingerprint) = (known.text()?, known.bytes()?);
+            return Ok(match () {
+                () if id == new.id => Submission::Stored,
+                () if fingerprint == new.fingerprint => Submission::Known(id),
+                () => Submission::KeyMismatch,
+            });
         }
-        let Some(key) = new.idempotency_key.as_deref() else { return Ok(Submission::Stored) };
-        let key = [new.principal.as_str().into(), new.skill_id.as_str().into(), key.into()];
-        let known = self.engine.read(Statement::new(FIND_KEY, key)).await?.pop();
-        // If it was removed in between, the caller may submit again.
-        let Some(mut known) = known else { return Ok(Submission::KeyMismatch) };
-        let (id, fingerprint) = (known.text()?, known.bytes()?);
-        Ok(match () {
-            () if id == new.id => Submission::Stored,
-            () if fingerprint == new.fingerprint => Submission::Known(id),
-            () => Submission::KeyMismatch,
-        })
+        Err(StoreError::Unavailable("operations with this idempotency key come and go".to_owned()))
     }
 
     /// Lets operations wait for their turn whose time has come. Returns how many.

@@ -188,7 +188,7 @@ fn run(connection: &Connection, name: &str, statements: &[Statement]) -> Result<
 
 fn query(connection: &Connection, statement: &Statement) -> Result<Rows, rusqlite::Error> {
     // SQLite needs no lock on rows, because one thread writes.
-    let sql = statement.sql.replace('$', "?").replace("FOR UPDATE SKIP LOCKED", "");
+    let sql = statement.sql.replace('$', "?").replace("FOR UPDATE SKIP LOCKED", "").replace("FOR SHARE", "");
     let mut prepared = connection.prepare(&sql)?;
     let columns = prepared.column_count();
     let values: Vec<&dyn ToSql> = statement.values.iter().map(|it| it as &dyn ToSql).collect();
