@@ -79,6 +79,7 @@ mod shutdown;
 mod sites;
 mod slow_clients;
 mod status_policy;
+mod store;
 mod structure;
 mod tls;
 mod tools;

@@ -6,6 +6,7 @@
 //! - [`processes`]: the processes of the machine
 //! - [`folder`]: temporary directories; [`port`]: reserved ports
 //! - [`backend`]: an HTTP server for skills to call; [`tls`]: TLS in front of a server; [`certs`]: certificates and clients
+//! - [`postgres`]: a database server
 //! - [`tokens`]: issuers of signed tokens
 //! - [`wheel`], [`mcp_wheel`]: packages of Python, and MCP servers in them
 //! - [`require`]: what a machine may lack, and how tests are skipped
@@ -27,6 +28,7 @@ pub mod interrupt;
 pub mod mcp_wheel;
 pub mod own_thread;
 pub mod port;
+pub mod postgres;
 pub mod processes;
 pub mod quantile;
 pub mod require;

@@ -44,9 +44,13 @@ pub enum Need {
     Node,
     /// Java 11 or newer on `PATH`.
     Java,
+    /// PostgreSQL 18, which `make test-venv` installs.
+    Postgres,
+    /// PostgreSQL 15 of Debian 12, which has TLS.
+    OldestPostgres,
 }
 
-const ALL: [(&str, Need); 17] = [
+const ALL: [(&str, Need); 19] = [
     ("browser", Need::Browser),
     ("docker", Need::Docker),
     ("compose", Need::Compose),
@@ -64,6 +68,8 @@ const ALL: [(&str, Need); 17] = [
     ("envoy", Need::Envoy),
     ("node", Need::Node),
     ("java", Need::Java),
+    ("postgres", Need::Postgres),
+    ("postgres-15", Need::OldestPostgres),
 ];
 
 /// Says what the running test skips and why.

@@ -1,6 +1,7 @@
 //! A running openskill.
 
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -127,7 +128,7 @@ impl Setup {
         let own = self.binary.display().to_string();
         let mut line = self.through.into_iter().chain([own]).chain(self.arguments);
         let mut command = Command::new(line.next().unwrap());
-        end_with_this_thread(&mut command);
+        end_with_this_thread(command.as_std_mut());
         let mut child = command
             .args(line)
             .current_dir(folder.path())
@@ -161,7 +162,7 @@ impl Setup {
 
 /// Has the kernel kill the process when the test's thread ends, however that ends: nothing is dropped in a killed test.
 #[allow(unsafe_code, reason = "the only way to do something between fork and exec")]
-fn end_with_this_thread(command: &mut Command) {
+pub(crate) fn end_with_this_thread(command: &mut std::process::Command) {
     let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
     // SAFETY: it makes one system call, and allocates nothing.
     unsafe { command.pre_exec(ask) };

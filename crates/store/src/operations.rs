@@ -45,7 +45,7 @@ const SUBMIT: &str = concat!(
     next_turn!("$2"),
     ", '', 0, 0, 0, 0, 0, '', $14, $15) ON CONFLICT DO NOTHING RETURNING id"
 );
-/// How often an operation is inserted again whose key was taken, and then free again.
+/// How often an operation is inserted whose outcome is unknown, or whose key was taken and is free again.
 const SUBMIT_TRIES: usize = 3;
 const FIND_KEY: &str =
     "SELECT id, fingerprint FROM operations WHERE principal = $1 AND skill_id = $2 AND idempotency_key = $3";
@@ -219,28 +219,34 @@ impl Store {
                 i64::from(new.destructive).into(),
             ],
         );
+        let mut doubt = None;
         for _ in 0..SUBMIT_TRIES {
-            let written = match self.first(insert.clone()).await {
+            match self.insert_or_find(new, insert.clone()).await {
+                Ok(Some(submission)) => return Ok(submission),
+                Ok(None) => {}
                 // The id tells whether the first one happened.
-                Err(StoreError::Unknown(_)) => self.first(insert.clone()).await,
-                written => written,
-            };
-            let Some(key) = new.idempotency_key.as_deref().filter(|_| !matches!(written, Ok(Some(_)))) else {
-                return written.map(|_| Submission::Stored);
-            };
-            written?;
-            let values = [new.principal.as_str().into(), new.skill_id.as_str().into(), key.into()];
-            let known = self.engine.read(Statement::new(FIND_KEY, values)).await?.pop();
-            // Whatever has the key may be removed before it is read.
-            let Some(mut known) = known else { continue };
-            let (id, fingerprint) = (known.text()?, known.bytes()?);
-            return Ok(match () {
-                () if id == new.id => Submission::Stored,
-                () if fingerprint == new.fingerprint => Submission::Known(id),
-                () => Submission::KeyMismatch,
-            });
+                Err(error @ StoreError::Unknown(_)) => doubt = Some(error),
+                Err(error) => return Err(doubt.unwrap_or(error)),
+            }
         }
-        Err(StoreError::Unavailable("operations with this idempotency key come and go".to_owned()))
+        let reason = "operations with this idempotency key come and go";
+        Err(doubt.unwrap_or_else(|| StoreError::Unavailable(reason.to_owned())))
+    }
+
+    /// Inserts an operation, or finds the one that has its key. None if that one was removed in between.
+    async fn insert_or_find(&self, new: &NewOperation, insert: Statement) -> Result<Option<Submission>, StoreError> {
+        let inserted = self.first(insert).await?.is_some();
+        let Some(key) = new.idempotency_key.as_deref().filter(|_| !inserted) else {
+            return Ok(Some(Submission::Stored));
+        };
+        let values = [new.principal.as_str().into(), new.skill_id.as_str().into(), key.into()];
+        let Some(mut known) = self.engine.read(Statement::new(FIND_KEY, values)).await?.pop() else { return Ok(None) };
+        let (id, fingerprint) = (known.text()?, known.bytes()?);
+        Ok(Some(match () {
+            () if id == new.id => Submission::Stored,
+            () if fingerprint == new.fingerprint => Submission::Known(id),
+            () => Submission::KeyMismatch,
+        }))
     }
 
     /// Lets operations wait for their turn whose time has come. Returns how many.

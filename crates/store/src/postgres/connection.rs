@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::failure::Failure;
-use super::session::Session;
+use super::session::DatabaseSession;
 use super::settings::Settings;
 use crate::engine::{Rows, Statement, StoreError};
 
@@ -33,8 +33,8 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Connection {
     settings: Arc<Settings>,
-    session: Option<Session>,
-    /// Why there is no session.
+    session: Option<DatabaseSession>,
+    /// Why a job can't begin.
     reason: String,
     /// When to try again.
     next_attempt: Instant,
@@ -43,7 +43,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(settings: Arc<Settings>) -> Self {
-        let reason = format!("{}: its connections were busy for too long", settings.name);
+        let reason = busy(&settings);
         Self { settings, session: None, reason, next_attempt: Instant::now(), pause: FIRST_PAUSE }
     }
 
@@ -99,15 +99,20 @@ impl Connection {
             }
             self.session = None;
             sleep_until(self.next_attempt.min(deadline)).await;
-            match timeout_at(deadline, Session::open(&self.settings)).await {
+            match timeout_at(deadline, DatabaseSession::open(&self.settings)).await {
                 Ok(Ok(session)) => {
                     self.session = Some(session);
+                    self.reason = busy(&self.settings);
                     self.pause = FIRST_PAUSE;
                     return Ok(());
                 }
                 Ok(Err(StoreError::Unavailable(reason))) => self.close(reason),
                 Ok(Err(error)) => return Err(error),
-                Err(_) => self.close(format!("{}: it can't be reached in time", self.settings.name)),
+                Err(_) if self.pause == FIRST_PAUSE => {
+                    self.close(format!("{}: it does not answer in time", self.settings.name));
+                }
+                // The attempt before it said more.
+                Err(_) => {}
             }
         }
         Err(StoreError::Unavailable(self.reason.clone()))
@@ -121,4 +126,8 @@ impl Connection {
         self.next_attempt = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(LAST_PAUSE);
     }
+}
+
+fn busy(settings: &Settings) -> String {
+    format!("{}: its connections were busy for too long", settings.name)
 }

@@ -29,7 +29,7 @@ const MAX_GROUP: usize = 16;
 
 /// A connection to a server that fits.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct DatabaseSession {
     name: String,
     client: Client,
     /// Moves bytes until the connection ends.
@@ -40,7 +40,7 @@ pub(super) struct Session {
     is_committing: bool,
 }
 
-impl Session {
+impl DatabaseSession {
     /// Connects, and checks that the server fits.
     pub(super) async fn open(settings: &Settings) -> Result<Self, StoreError> {
         let connected = settings.config.connect(settings.tls.clone()).await;
@@ -144,7 +144,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for DatabaseSession {
     fn drop(&mut self) {
         // The server rolls back whatever is open.
         self.driver.abort();
