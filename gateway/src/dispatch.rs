@@ -7,6 +7,7 @@
 //! - [`mod@attempt`]: runs one call on one worker; [`attempt_end`]: how that ended
 //! - [`retry`]: decides whether to try again (pure); [`budget`]: limits how often
 //! - [`lateness`]: recent refusals of calls that would miss their deadlines
+//! - [`kept_run`]: runs of operations, which outlive this gateway
 //! - [`questions`], [`artifacts`]: follow-up requests to the worker that ran the call
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub(crate) mod choose;
 pub(crate) mod consult;
 pub(crate) mod context;
 mod delegate;
+pub(crate) mod kept_run;
 pub(crate) mod lateness;
 pub(crate) mod pick;
 pub(crate) mod questions;

@@ -10,13 +10,15 @@
 //! has hints: which operations run here, and whom to wake.
 //!
 //! - [`submit`]: stores a call; [`stored_call`]: in this form
-//! - [`executor`]: runs what is stored; [`run`]: one operation; [`end`]: how it ends
+//! - [`executor`]: runs what is stored; [`run`]: one operation; [`resume`]: one that was
+//!   begun elsewhere
 //! - [`message`]: operations as messages; [`filter`]: parses list filters; [`watch`]: streams events
 
 mod end;
 pub(crate) mod executor;
 mod filter;
 mod message;
+mod resume;
 mod run;
 mod stored_call;
 mod submit;

@@ -5564,7 +5564,46 @@ pub struct ExecuteRequest {
     /// skill may ignore it.
     #[prost(string, tag = "12")]
     pub version: ::prost::alloc::string::String,
+    /// The operation that the call belongs to. Absent for other calls. Only with ExecuteStream.
+    #[prost(message, optional, tag = "13")]
+    pub operation: ::core::option::Option<OperationRun>,
 }
+/// Identifies a run of an operation.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OperationRun {
+    /// The operation's id.
+    #[prost(string, tag = "1")]
+    pub operation_id: ::prost::alloc::string::String,
+    /// Counts the claims of the operation: the latest is the highest.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+}
+/// Which run to take over, and for whom.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeRunRequest {
+    /// OperationRun.operation_id.
+    #[prost(string, tag = "1")]
+    pub operation_id: ::prost::alloc::string::String,
+    /// The epoch of the gateway that takes it over.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// Must be the principal of the run.
+    #[prost(string, tag = "3")]
+    pub principal: ::prost::alloc::string::String,
+}
+/// Which run to cancel.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelRunRequest {
+    /// OperationRun.operation_id.
+    #[prost(string, tag = "1")]
+    pub operation_id: ::prost::alloc::string::String,
+    /// The epoch of the gateway that cancels it.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+}
+/// Has no fields: a run that is not here needs no cancelling.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelRunResponse {}
 /// An answer for the skill that asked.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeliverInputRequest {
@@ -5768,6 +5807,10 @@ pub mod worker_service_client {
     /// (malformed request). The gateway may then try another worker. After any other status, the skill may have run.
     /// Cancelling a call kills the skill's whole process tree. grpc.health.v1.Health is served beside this service, and
     /// gateways poll it.
+    ///
+    /// The run of an operation outlives its stream: the worker keeps it for 30 seconds, and its result for as long after its
+    /// end, so that another gateway can resume it. Of two gateways, the one with the higher epoch has the run. The stream of the
+    /// other one ends with ABORTED.
     #[derive(Debug, Clone)]
     pub struct WorkerServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -5885,7 +5928,8 @@ pub mod worker_service_client {
                 .insert(GrpcMethod::new("openskill.v1.WorkerService", "Execute"));
             self.inner.unary(req, path, codec).await
         }
-        /// Runs a skill and streams its events. The result is last, exactly one.
+        /// Runs a skill and streams its events. The result is last, exactly one. With `operation`, an earlier run with a lower epoch
+        /// is cancelled first, and ABORTED means that the skill was not started, because the worker has a run that is not older.
         pub async fn execute_stream(
             &mut self,
             request: impl tonic::IntoRequest<super::ExecuteRequest>,
@@ -5909,6 +5953,57 @@ pub mod worker_service_client {
             req.extensions_mut()
                 .insert(GrpcMethod::new("openskill.v1.WorkerService", "ExecuteStream"));
             self.inner.server_streaming(req, path, codec).await
+        }
+        /// Takes over the run of an operation: streams the events that nobody has read yet, those that follow, and the result.
+        /// NOT_FOUND if this worker has no such run, the run belongs to another principal, or its epoch is higher.
+        pub async fn resume_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResumeRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ExecuteEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.WorkerService/ResumeRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("openskill.v1.WorkerService", "ResumeRun"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Cancels the run of an operation, unless its epoch is higher. Resetting its stream does not cancel it.
+        pub async fn cancel_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CancelRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.WorkerService/CancelRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("openskill.v1.WorkerService", "CancelRun"));
+            self.inner.unary(req, path, codec).await
         }
         /// Delivers an answer to the skill that waits for it. NOT_FOUND if no call of this principal waits for it.
         pub async fn deliver_input(
@@ -6022,12 +6117,33 @@ pub mod worker_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Runs a skill and streams its events. The result is last, exactly one.
+        /// Runs a skill and streams its events. The result is last, exactly one. With `operation`, an earlier run with a lower epoch
+        /// is cancelled first, and ABORTED means that the skill was not started, because the worker has a run that is not older.
         async fn execute_stream(
             &self,
             request: tonic::Request<super::ExecuteRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::ExecuteStreamStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ResumeRun method.
+        type ResumeRunStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ExecuteEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Takes over the run of an operation: streams the events that nobody has read yet, those that follow, and the result.
+        /// NOT_FOUND if this worker has no such run, the run belongs to another principal, or its epoch is higher.
+        async fn resume_run(
+            &self,
+            request: tonic::Request<super::ResumeRunRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ResumeRunStream>, tonic::Status>;
+        /// Cancels the run of an operation, unless its epoch is higher. Resetting its stream does not cancel it.
+        async fn cancel_run(
+            &self,
+            request: tonic::Request<super::CancelRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelRunResponse>,
             tonic::Status,
         >;
         /// Delivers an answer to the skill that waits for it. NOT_FOUND if no call of this principal waits for it.
@@ -6061,6 +6177,10 @@ pub mod worker_service_server {
     /// (malformed request). The gateway may then try another worker. After any other status, the skill may have run.
     /// Cancelling a call kills the skill's whole process tree. grpc.health.v1.Health is served beside this service, and
     /// gateways poll it.
+    ///
+    /// The run of an operation outlives its stream: the worker keeps it for 30 seconds, and its result for as long after its
+    /// end, so that another gateway can resume it. Of two gateways, the one with the higher epoch has the run. The stream of the
+    /// other one ends with ABORTED.
     #[derive(Debug)]
     pub struct WorkerServiceServer<T> {
         inner: Arc<T>,
@@ -6270,6 +6390,97 @@ pub mod worker_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/openskill.v1.WorkerService/ResumeRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResumeRunSvc<T: WorkerService>(pub Arc<T>);
+                    impl<
+                        T: WorkerService,
+                    > tonic::server::ServerStreamingService<super::ResumeRunRequest>
+                    for ResumeRunSvc<T> {
+                        type Response = super::ExecuteEvent;
+                        type ResponseStream = T::ResumeRunStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResumeRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as WorkerService>::resume_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResumeRunSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/openskill.v1.WorkerService/CancelRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelRunSvc<T: WorkerService>(pub Arc<T>);
+                    impl<
+                        T: WorkerService,
+                    > tonic::server::UnaryService<super::CancelRunRequest>
+                    for CancelRunSvc<T> {
+                        type Response = super::CancelRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CancelRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as WorkerService>::cancel_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelRunSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

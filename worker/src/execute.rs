@@ -114,7 +114,7 @@ fn refuse_without_slot(worker: &Worker, refusal: GateRefusal) -> Status {
 }
 
 /// Counts a refusal, and marks it as the worker's, so that the gateway may try another worker.
-fn refuse(worker: &Worker, reason: &'static str, mut status: Status) -> Status {
+pub(crate) fn refuse(worker: &Worker, reason: &'static str, mut status: Status) -> Status {
     worker.metrics.count_refusal(reason);
     status.metadata_mut().insert(NOT_STARTED, MetadataValue::from_static("1"));
     status
@@ -201,6 +201,7 @@ async fn run(
         return Ok(ExecuteResult { error, queued_us, worker_queued_us, not_started, ..ExecuteResult::default() });
     };
     let (slot, waited) = granted.map_err(|refusal| refuse_without_slot(worker, refusal))?;
+    let slot = slot.with_part(request.operation.as_ref().and_then(|it| worker.kept_runs.part(it)));
     let queued_us = micros(received.elapsed());
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),

@@ -8,6 +8,7 @@
 //!
 //! - [`config`]: resolved settings
 //! - `server`: `WorkerService` over gRPC, and the health of the worker; `execute`: runs one call
+//! - `kept_runs`: the runs of operations, which outlive their gateways
 //! - `metrics`: the metrics; `scrape`: serves them over HTTP
 //! - `schedule`: decides which calls run, and in which order the others wait
 //! - [`manifest`], `registry`: the skills of this worker, kept up to date
@@ -51,6 +52,7 @@ mod artifacts;
 mod embedded;
 mod environment;
 mod execute;
+mod kept_runs;
 mod metrics;
 mod normalize;
 mod offerings;

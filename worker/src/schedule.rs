@@ -18,6 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub(crate) use book::GateRefusal;
 use book::{Arrival, GateBounds};
@@ -57,6 +58,8 @@ pub(crate) struct Request<'a> {
 #[derive(Debug, Clone)]
 pub struct Slot {
     places: Arc<Places>,
+    /// Tells that the run of an operation has parts that have not ended.
+    _part: Option<TaskTrackerToken>,
 }
 
 /// The places of a call at the worker's gate and at its skill's gate.
@@ -76,6 +79,11 @@ impl Slot {
     /// delay other callers.
     pub(crate) fn nice(&self) -> u8 {
         nice(self.places.of_worker.admission.running)
+    }
+
+    /// Holds `part` for as long as the slot.
+    pub(crate) fn with_part(self, part: Option<TaskTrackerToken>) -> Self {
+        Self { _part: part, ..self }
     }
 
     /// Starts to watch the call. Drop the guard before the call's slot.
@@ -143,7 +151,7 @@ impl Scheduler {
         let asked = Instant::now();
         let of_worker = self.worker.enter(arrival).await?;
         self.stagger(of_worker.admission.expected).await;
-        let slot = Slot { places: Arc::new(Places { of_worker, of_skill }) };
+        let slot = Slot { places: Arc::new(Places { of_worker, of_skill }), _part: None };
         slot.places.set_whole(true);
         Ok((slot, asked.elapsed()))
     }

@@ -8,8 +8,9 @@ use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_STATE_BYT
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_server::{SERVICE_NAME, WorkerService, WorkerServiceServer};
 use openskill_proto::v1::{
-    ConsultRequest, ConsultResult, DeliverInputRequest, DeliverInputResponse, DescribeRequest, ErrorCode, ExecuteEvent,
-    ExecuteRequest, ExecuteResult, FetchArtifactRequest, ReadArtifactResponse, WorkerState, execute_event,
+    CancelRunRequest, CancelRunResponse, ConsultRequest, ConsultResult, DeliverInputRequest, DeliverInputResponse,
+    DescribeRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult, FetchArtifactRequest, OperationRun,
+    ReadArtifactResponse, ResumeRunRequest, WorkerState, execute_event,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,7 +21,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::execute::{TraceHeaders, execute};
+use crate::execute::{TraceHeaders, execute, refuse};
+use crate::kept_runs::KeptRunError;
 use crate::questions::Rejection;
 use crate::worker::Worker;
 
@@ -58,6 +60,7 @@ struct Service {
 impl WorkerService for Service {
     type DescribeStream = BoxStream<'static, Result<WorkerState, Status>>;
     type ExecuteStreamStream = BoxStream<'static, Result<ExecuteEvent, Status>>;
+    type ResumeRunStream = BoxStream<'static, Result<ExecuteEvent, Status>>;
 
     async fn describe(&self, _: Request<DescribeRequest>) -> Result<Response<Self::DescribeStream>, Status> {
         Ok(Response::new(states(Arc::clone(&self.worker)).boxed()))
@@ -73,6 +76,10 @@ impl WorkerService for Service {
         request: Request<ExecuteRequest>,
     ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
         let trace = trace_headers(&request);
+        if let Some(operation) = &request.get_ref().operation {
+            let operation = operation.clone();
+            return keep(&self.worker, operation, request.into_inner(), trace).await.map(Response::new);
+        }
         let (sender, receiver) = mpsc::channel(EVENT_BUFFER);
         let worker = Arc::clone(&self.worker);
         // Runs in a task, so that it makes progress and meets its deadline even if the stream is not read.
@@ -80,6 +87,17 @@ impl WorkerService for Service {
             execute(&worker, request.into_inner(), trace, Some(sender)).await
         }));
         Ok(Response::new(events(run, receiver).boxed()))
+    }
+
+    async fn resume_run(&self, request: Request<ResumeRunRequest>) -> Result<Response<Self::ResumeRunStream>, Status> {
+        let resumed = self.worker.kept_runs.resume(request.get_ref());
+        let listener = resumed.ok_or_else(|| Status::not_found("this worker has no such run"))?;
+        Ok(Response::new(listener.into_stream().boxed()))
+    }
+
+    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
+        self.worker.kept_runs.cancel(request.get_ref());
+        Ok(Response::new(CancelRunResponse {}))
     }
 
     async fn deliver_input(
@@ -155,6 +173,28 @@ fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<Worker
         let last = state.draining;
         Some((Ok(state), (worker, changes, draining, last)))
     })
+}
+
+/// Starts the run of an operation, and streams its events. Dropping the stream does not end it.
+async fn keep(
+    worker: &Arc<Worker>,
+    operation: OperationRun,
+    request: ExecuteRequest,
+    trace: TraceHeaders,
+) -> Result<BoxStream<'static, Result<ExecuteEvent, Status>>, Status> {
+    let (running, principal) = (Arc::clone(worker), request.principal.clone());
+    let execute = |events| async move { execute(&running, request, trace, Some(events)).await };
+    match worker.kept_runs.start(operation, &principal, execute).await {
+        Ok(listener) => Ok(listener.into_stream().boxed()),
+        Err(error) => {
+            let message = error.to_string();
+            Err(match error {
+                KeptRunError::Superseded => refuse(worker, "superseded", Status::aborted(message)),
+                KeptRunError::Full => refuse(worker, "full", Status::resource_exhausted(message)),
+                KeptRunError::NotGone => refuse(worker, "unavailable", Status::unavailable(message)),
+            })
+        }
+    }
 }
 
 type Run = AbortOnDropHandle<Result<ExecuteResult, Status>>;

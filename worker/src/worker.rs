@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::artifacts::Store;
 use crate::config::Config;
+use crate::kept_runs::KeptRuns;
 use crate::metrics::Metrics;
 use crate::questions::Questions;
 use crate::registry::Registry;
@@ -32,6 +33,8 @@ pub(crate) struct Worker {
     pub(crate) artifacts: Arc<Store>,
     /// The open questions of running calls.
     pub(crate) questions: Arc<Questions>,
+    /// The runs of operations.
+    pub(crate) kept_runs: Arc<KeptRuns>,
     /// Distinguishes this process from earlier ones of the same worker.
     instance_id: String,
     /// Calls, and connections that are closing. A shard waits for them before it ends.
@@ -56,6 +59,7 @@ impl Worker {
         Arc::new(Self {
             artifacts: Arc::new(Store::new(&instance_id)),
             questions: Arc::default(),
+            kept_runs: KeptRuns::new(config.concurrency + config.reserve + config.queue),
             tasks: TaskTracker::new(),
             config,
             registry,

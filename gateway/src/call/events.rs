@@ -47,6 +47,18 @@ impl Delivery {
     }
 }
 
+/// Converts an event from a worker to one for the caller. None for a result, which becomes one in the caller's format.
+pub(crate) fn invoke_event(event: execute_event::Event) -> Option<Event> {
+    Some(match event {
+        execute_event::Event::Progress(it) => Event::Progress(it),
+        execute_event::Event::Log(it) => Event::Log(it),
+        execute_event::Event::Partial(it) => Event::Partial(it),
+        execute_event::Event::InputRequired(it) => Event::InputRequired(it),
+        execute_event::Event::Artifact(it) => Event::Artifact(it),
+        execute_event::Event::Result(_) => return None,
+    })
+}
+
 /// Relays the events of one call to its client. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct EventRelay {
@@ -73,16 +85,11 @@ impl EventRelay {
     /// Relays an event from the worker. Results go through [`EventRelay::result`].
     pub(crate) async fn relay(&self, event: execute_event::Event) {
         self.has_relayed.store(true, Ordering::Relaxed);
-        match event {
-            execute_event::Event::Progress(it) => self.send(Event::Progress(it)).await,
-            execute_event::Event::Log(it) => self.send(Event::Log(it)).await,
-            execute_event::Event::Partial(it) => self.send(Event::Partial(it)).await,
-            execute_event::Event::InputRequired(it) => {
-                self.has_asked.store(true, Ordering::Relaxed);
-                self.send(Event::InputRequired(it)).await;
-            }
-            execute_event::Event::Artifact(it) => self.send(Event::Artifact(it)).await,
-            execute_event::Event::Result(_) => {}
+        if matches!(event, execute_event::Event::InputRequired(_)) {
+            self.has_asked.store(true, Ordering::Relaxed);
+        }
+        if let Some(event) = invoke_event(event) {
+            self.send(event).await;
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::arguments::{self, Policy, Repair};
 
+use super::claim::CallClaim;
 use super::input::{Input, weigh};
 use super::operation::Operation;
 use super::principal::Principal;
@@ -71,6 +72,8 @@ pub(crate) struct Call {
     /// Why the request is invalid, if it is. Kept here so that the response can name the call.
     pub(crate) fault: Option<SkillError>,
     pub(crate) stage: CallStage,
+    /// The claim of the operation that runs this call, if one does.
+    pub(crate) claim: Option<CallClaim>,
     /// Notified if somebody cancels the call by its id. Only the call itself waits for it.
     pub(crate) cancellation: Notify,
 }
@@ -136,6 +139,7 @@ impl Call {
             timeout: [context.timeout, field].into_iter().flatten().min(),
             fault,
             stage: CallStage::default(),
+            claim: None,
             cancellation: Notify::new(),
         }
     }

@@ -10,6 +10,7 @@ use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execu
 use prost::Message as _;
 
 use super::attempt_end::AttemptEnd;
+use super::kept_run::KeptRun;
 use super::questions::{OpenQuestion, WaitingCall};
 use crate::call::events::EventRelay;
 use crate::call::operation::Protocol;
@@ -29,13 +30,17 @@ const WORKER_GRACE: Duration = Duration::from_millis(150);
 const MAX_QUESTIONS: usize = 2 * MAX_CALL_QUESTIONS;
 
 /// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run on the
-/// worker.
+/// worker, unless [`KeptRun`] leaves it to another gateway.
 pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number: u32) -> AttemptEnd {
     let tracker = Tracker::begin(context, candidate, number);
+    let kept = KeptRun::begin(&context.shard, &candidate.worker, &context.call);
     let until = context.deadline + WORKER_GRACE;
     // Boxed, because the future is large and would be embedded in every future that awaits it.
     let sent = Box::pin(send(context, candidate, number));
     let mut end = tokio::time::timeout_at(until.into(), sent).await.unwrap_or(AttemptEnd::Overdue);
+    if let Some(kept) = kept {
+        kept.settle(&end);
+    }
     let took = tracker.finish(&end);
     end.excuse_skill(context, took);
     context.record.note(|| CallEvent::AttemptEnded(end.summary(number, candidate.worker.id())));
@@ -80,6 +85,7 @@ fn request(context: &CallContext) -> ExecuteRequest {
         answers: call.answers.clone(),
         wants_content: call.operation.protocol == Protocol::Mcp,
         has_secrets: context.record.has_secrets(),
+        operation: call.claim.as_ref().map(|it| it.run.clone()),
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) fn decide(end: &AttemptEnd, attempts: u32, may_run_again: bool) -> Re
         return RetryDecision::Finish;
     }
     match end {
+        // Another gateway has the operation, and may have started it on another worker.
+        AttemptEnd::Unanswered(error) if error.is_superseded() => RetryDecision::Finish,
         AttemptEnd::Unanswered(CallError { refusal: Some(refusal), .. }) => match refusal {
             WorkerRefusal::Late { .. } if attempts >= MAX_LATE => RetryDecision::Finish,
             _ => RetryDecision::TryAnother,
@@ -83,6 +85,7 @@ mod tests {
         let full = || unanswered(Some(WorkerRefusal::Full), "RESOURCE_EXHAUSTED");
         let late = WorkerRefusal::Late { by: Duration::from_millis(5) };
         let late = || unanswered(Some(late), "RESOURCE_EXHAUSTED");
+        let fenced = || unanswered(Some(WorkerRefusal::Declined), "ABORTED");
         let lost = || unanswered(None, "UNAVAILABLE");
         let again = |elsewhere| RetryDecision::RunAgain { elsewhere };
         let (idempotent, relayed) = (true, true);
@@ -90,6 +93,7 @@ mod tests {
             (ok(), 1, idempotent, !relayed, RetryDecision::Finish),
             (full(), 1, !idempotent, !relayed, RetryDecision::TryAnother),
             (full(), 2, !idempotent, relayed, RetryDecision::TryAnother),
+            (fenced(), 1, idempotent, !relayed, RetryDecision::Finish),
             (full(), 3, !idempotent, !relayed, RetryDecision::Finish),
             (late(), 1, !idempotent, !relayed, RetryDecision::TryAnother),
             (late(), 2, idempotent, !relayed, RetryDecision::Finish),

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::run;
 use super::{LongRunning, POLL};
+use crate::call::claim::CallClaim;
 use crate::gateway::{Gateway, Shard};
 
 /// How long a gateway that is gone holds its operations in a shared store.
@@ -150,6 +151,7 @@ async fn look_after(gateway: &Gateway) -> Result<(), StoreError> {
         let cancel_requested = held.get(id);
         if cancel_requested.is_none() {
             gateway.observer.metrics.leases_lost.inc();
+            call.claim.iter().for_each(CallClaim::lose);
         }
         if cancel_requested.is_none_or(|it| *it) {
             call.cancellation.notify_one();

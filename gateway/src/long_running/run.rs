@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::stream::{Stream, StreamExt as _};
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, SkillError, SkillResult};
+use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, OperationRun, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{Claim, End, Operation as StoredOperation, State, StoredEvent};
 use openskill_store::{Store, now_ms};
@@ -15,15 +15,16 @@ use tokio::time::Instant;
 
 use super::end::{cancelled_error, end, failed, lost, state_name, too_late};
 use super::stored_call::StoredCall;
-use super::unreadable;
+use super::{resume, unreadable};
+use crate::call::claim::CallClaim;
 use crate::call::outcome::Outcome;
 use crate::call::principal::REVOKED;
 use crate::call::reading;
 use crate::call::request::Call;
 use crate::call::result::result;
+use crate::dispatch::kept_run;
 use crate::gateway::Shard;
-use crate::protect::admission::Permit;
-use crate::streams;
+use crate::serve::streams;
 
 /// Events are stored together that come within this time, up to this number.
 const BATCH_TIME: Duration = Duration::from_millis(50);
@@ -35,6 +36,9 @@ const MAX_EVENT_BYTES: usize = 8 << 20;
 
 /// The pause before an operation that could not start is tried again.
 const RETRY_MS: (i64, i64) = (200, 30_000);
+
+/// The pause before a run is looked for again that may be at a worker.
+const RESUME_MS: i64 = 1000;
 
 /// How often a result is written again while the store fails.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -82,38 +86,62 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<Next, Sto
     let (gateway, operation) = (&shard.gateway, &claim.operation);
     let fail = |error| Ok(Next::Finish(Box::new(failed(operation, error))));
     let Some(stored) = StoredCall::read(&claim.request) else { return fail(unreadable()) };
+    let run = OperationRun { operation_id: operation.id.clone(), epoch: claim.epoch.cast_unsigned() };
     if operation.cancel_requested {
+        kept_run::cancel_everywhere(shard, &run);
         return fail(SkillError { may_have_run: claim.may_have_run, ..cancelled_error() });
-    }
-    if claim.may_have_run && !stored.is_idempotent {
-        return fail(lost());
     }
     if operation.runs == 0 && now_ms() >= operation.start_before_ms {
         return fail(too_late());
     }
     let principal = gateway.principal(&operation.principal, &operation.credential);
     if !principal.is_valid() {
+        kept_run::cancel_everywhere(shard, &run);
         return fail(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
     }
     let (pool, time) = (&gateway.blocking_pool, gateway.config.default_timeout);
     let context = stored.context(principal);
-    let call = Arc::new(reading::read(pool, time, stored.call.unwrap_or_default(), context).await);
+    let mut call = reading::read(pool, time, stored.call.unwrap_or_default(), context).await;
+    call.claim = Some(CallClaim::new(run));
+    let call = Arc::new(call);
     // Whoever waits for a permit holds no turn: others may start.
     let Ok(permit) = gateway.try_admit(&call) else {
-        return Ok(Next::Postpone { after_ms: backoff(operation, 0) });
+        // A worker keeps an earlier run only for a while.
+        let most = if claim.may_have_run { RESUME_MS } else { i64::MAX };
+        return Ok(Next::Postpone { after_ms: backoff(operation, 0).min(most) });
     };
     gateway.long_running.running.lock().insert(operation.id.clone(), Arc::clone(&call));
-    if !store.start(claim.fence()).await? {
-        let (latest, _) = store.get(&operation.id).await?.unwrap_or_else(|| (operation.clone(), Vec::new()));
-        let is_cancelled = latest.cancel_requested && latest.state == State::Running;
-        return if is_cancelled { fail(cancelled_error()) } else { Ok(Next::Drop) };
-    }
-    gateway.long_running.notify(&operation.id);
-    let result = invoke(shard, store, claim, call, permit).await;
+    let resumed = if claim.may_have_run { kept_run::resume(shard, &call).await } else { None };
+    let (was_resumed, is_idempotent) = (resumed.is_some(), stored.is_idempotent);
+    let result = match resumed {
+        Some(run) => {
+            let events = resume::events(shard, Arc::clone(&call), permit, run, is_idempotent);
+            follow(shard, store, claim, &call, events).await
+        }
+        None if claim.may_have_run && !is_idempotent => return fail(lost()),
+        None => {
+            if !store.start(claim.fence()).await? {
+                return refused(store, claim).await;
+            }
+            gateway.long_running.notify(&operation.id);
+            follow(shard, store, claim, &call, streams::one(shard.clone(), Arc::clone(&call), permit)).await
+        }
+    };
+    let may_run_again = was_resumed && is_idempotent;
     Ok(match &result.error {
-        Some(error) if may_start_later(error) => Next::Postpone { after_ms: backoff(operation, error.retry_after_ms) },
+        Some(error) if may_start_later(error) || (may_run_again && error.code() == ErrorCode::Unavailable) => {
+            Next::Postpone { after_ms: backoff(operation, error.retry_after_ms) }
+        }
         _ => Next::Finish(Box::new(result)),
     })
+}
+
+/// What becomes of an operation whose skill must not start: it was cancelled meanwhile, or another gateway has it.
+async fn refused(store: &Store, claim: &Claim) -> Result<Next, StoreError> {
+    let operation = &claim.operation;
+    let latest = store.get(&operation.id).await?.map(|(latest, _)| latest);
+    let is_cancelled = latest.is_some_and(|it| it.cancel_requested && it.state == State::Running);
+    Ok(if is_cancelled { Next::Finish(Box::new(failed(operation, cancelled_error()))) } else { Next::Drop })
 }
 
 /// Whether a call that did not run should wait: for a worker, for its skill, for its circuit.
@@ -129,9 +157,15 @@ fn may_start_later(error: &SkillError) -> bool {
     may_pass && !error.may_have_run
 }
 
-/// Runs the call, and stores its events as they come.
-async fn invoke(shard: &Shard, store: &Store, claim: &Claim, call: Arc<Call>, permit: Permit) -> SkillResult {
-    let mut events = pin!(streams::one(shard.clone(), Arc::clone(&call), permit));
+/// Stores the events of a run as they come, and returns its result.
+async fn follow(
+    shard: &Shard,
+    store: &Store,
+    claim: &Claim,
+    call: &Call,
+    events: impl Stream<Item = Result<InvokeEvent, SkillError>>,
+) -> SkillResult {
+    let mut events = pin!(events);
     let (mut batch, mut number, mut bytes) = (Vec::new(), claim.last_event, 0);
     let mut flush_at = Instant::now() + BATCH_TIME;
     let error = loop {
@@ -166,7 +200,7 @@ async fn invoke(shard: &Shard, store: &Store, claim: &Claim, call: Arc<Call>, pe
     };
     // The call was started, so the skill may have run.
     let outcome = Outcome { may_have_run: true, ..Outcome::from_error(error.with_blame(Blame::Gateway)) };
-    result(&call, outcome.with_retry_advice(false, false))
+    result(call, outcome.with_retry_advice(false, false))
 }
 
 /// Stores events. Those that can't be stored are lost: they are only progress.
@@ -193,4 +227,20 @@ fn backoff(operation: &StoredOperation, retry_after_ms: u64) -> i64 {
     let age = now_ms() - operation.created_ms.max(operation.start_at_ms);
     let asked = i64::try_from(retry_after_ms).unwrap_or(RETRY_MS.1);
     (age / 4).max(asked).clamp(RETRY_MS.0, RETRY_MS.1)
+}
+
+fn cancelled_error() -> SkillError {
+    SkillError::new(ErrorCode::Cancelled, "the operation was cancelled")
+}
+
+fn too_late() -> SkillError {
+    SkillError::new(ErrorCode::Timeout, "the operation could not start in time: start_before has passed")
+}
+
+/// The skill may have run, and nobody knows how it ended.
+pub(super) fn lost() -> SkillError {
+    let message = "the gateway or the worker was lost while the skill ran, so it may have run: check its effect before you \
+                   submit it again";
+    let error = SkillError::new(ErrorCode::Unavailable, message).with_blame(Blame::Gateway);
+    SkillError { may_have_run: true, retryable: false, retry_after_ms: 0, ..error }
 }

@@ -8,8 +8,8 @@ use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use openskill_proto::v1::{
-    ConsultRequest, DeliverInputRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult, FetchArtifactRequest,
-    ReadArtifactResponse, SkillError, execute_event::Event,
+    CancelRunRequest, ConsultRequest, DeliverInputRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult,
+    FetchArtifactRequest, ReadArtifactResponse, ResumeRunRequest, SkillError, execute_event::Event,
 };
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -37,6 +37,13 @@ pub(crate) enum WorkerRefusal {
     Declined,
     /// The worker could not be reached.
     Unreachable,
+}
+
+impl CallError {
+    /// Whether the worker has a run for a later claim of the call's operation.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.status == grpc_name(Code::Aborted)
+    }
 }
 
 impl WorkerRefusal {
@@ -88,6 +95,23 @@ impl Client {
         let response = self.0.execute_stream(with_headers(request, headers)).await;
         let events = |response: Response<_>| Events { stream: response.into_inner(), is_first: true };
         response.map(events).map_err(|status| before_start(&status))
+    }
+
+    /// Takes over the run of an operation, and streams its events.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or the worker can't be reached.
+    pub(crate) async fn resume_run(&mut self, request: ResumeRunRequest) -> Result<Events, SkillError> {
+        let events = |response: Response<_>| Events { stream: response.into_inner(), is_first: false };
+        self.0.resume_run(request).await.map(events).map_err(|status| as_error(&status))
+    }
+
+    /// Cancels the run of an operation, if this worker has it.
+    ///
+    /// # Errors
+    /// The worker can't be reached.
+    pub(crate) async fn cancel_run(&mut self, request: CancelRunRequest) -> Result<(), SkillError> {
+        self.0.cancel_run(request).await.map(drop).map_err(|status| as_error(&status))
     }
 
     /// Delivers an answer to the skill that is waiting for it.

@@ -68,13 +68,16 @@ pub(super) const WORKER: Rooms = Rooms {
         ("local_call", &["check", "execute", "registry"]),
         ("check", &["execute", "worker", "registry", "runners", "sessions", ROOT]),
         ("shards", &["server", "worker"]),
-        ("server", &["execute", "worker", "questions"]),
+        ("server", &["execute", "worker", "kept_runs", "questions"]),
         ("scrape", &["worker"]),
         (
             "execute",
             &["worker", "registry", "normalize", "runner", "events", "artifacts", "questions", "schedule", "spans"],
         ),
-        ("worker", &["tools", "registry", "skill_jailer", "metrics", "artifacts", "questions", "schedule"]),
+        (
+            "worker",
+            &["tools", "registry", "kept_runs", "skill_jailer", "metrics", "artifacts", "questions", "schedule"],
+        ),
         ("tools", &["runners", "runner", "events", "skill_names"]),
         ("registry", &["runners", "offerings", "schedule", "skill_names"]),
         (
@@ -97,6 +100,7 @@ pub(super) const WORKER: Rooms = Rooms {
         ("runner", &["events", "schedule", "spans"]),
         ("sessions", &["events", "schedule"]),
         ("events", &["artifacts", "questions"]),
+        ("kept_runs", &[]),
         ("metrics", &[]),
         ("offerings", &[]),
         ("skill_names", &[]),

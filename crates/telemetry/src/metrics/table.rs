@@ -91,7 +91,7 @@ metrics! {
     WORKER_CALLS "openskill_worker_calls_total" Counter ["code"] Worker
         "Calls that the worker answered, by error code. `OK` is success.";
     WORKER_REFUSALS "openskill_worker_refusals_total" Counter ["reason"] Worker
-        "Calls that the worker did not accept: `full` or `late` by its queue, `draining`, `unknown_skill`, `unavailable`, or `invalid`.";
+        "Calls that the worker did not accept: `full` or `late` by its queue, `draining`, `unknown_skill`, `unavailable`, `invalid`, or `superseded` by a later run of its operation.";
     WORKER_RUNNING "openskill_worker_calls_running" Gauge [] Worker
         "Calls that hold a slot.";
     WORKER_QUEUED "openskill_worker_calls_queued" Gauge [] Worker
