@@ -6806,7 +6806,8 @@ pub mod operation_service_client {
     /// google.longrunning.Operations reads, cancels and removes them.
     ///
     /// Each operation ends with exactly one result. A skill whose manifest says `idempotent` runs at least once; any other runs at
-    /// most once: if its gateway or worker is lost after it began, the result is an error with may_have_run = true.
+    /// most once: if its worker is lost after it began, or its gateway is and none asks the worker for the result in time, the result
+    /// is an error with may_have_run = true.
     #[derive(Debug, Clone)]
     pub struct OperationServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -7012,7 +7013,8 @@ pub mod operation_service_server {
     /// google.longrunning.Operations reads, cancels and removes them.
     ///
     /// Each operation ends with exactly one result. A skill whose manifest says `idempotent` runs at least once; any other runs at
-    /// most once: if its gateway or worker is lost after it began, the result is an error with may_have_run = true.
+    /// most once: if its worker is lost after it began, or its gateway is and none asks the worker for the result in time, the result
+    /// is an error with may_have_run = true.
     #[derive(Debug)]
     pub struct OperationServiceServer<T> {
         inner: Arc<T>,

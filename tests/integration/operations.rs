@@ -1,4 +1,3 @@
 //! Operations: calls that a store keeps until they have ended.
 
-mod commands;
-mod rest;
+mod takeover;

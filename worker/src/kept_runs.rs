@@ -21,6 +21,7 @@ use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{CancelRunRequest, ExecuteResult, OperationRun, ResumeRunRequest};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Status;
 
@@ -45,6 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct KeptRuns {
     most_running: usize,
     keep: Duration,
+    /// Cancelled when no gateway can resume a run any more.
+    closed: CancellationToken,
     runs: Mutex<HashMap<String, Arc<KeptRun>>>,
 }
 
@@ -76,7 +79,7 @@ impl KeptRuns {
     }
 
     fn with_keep(most_running: usize, keep: Duration) -> Arc<Self> {
-        Arc::new(Self { most_running, keep, runs: Mutex::default() })
+        Arc::new(Self { most_running, keep, closed: CancellationToken::new(), runs: Mutex::default() })
     }
 
     /// Starts a run. `execute` gets the sender for its events. An older run of the operation is cancelled, and its processes
@@ -109,6 +112,11 @@ impl KeptRuns {
         listener.ok_or(KeptRunError::Superseded)
     }
 
+    /// Cancels the runs that nobody listens to, now and from now on: the worker accepts no more requests.
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
+    }
+
     /// Takes over a run. None if there is none of this principal, or a later gateway has it.
     pub(crate) fn resume(&self, request: &ResumeRunRequest) -> Option<RunListener> {
         let run = self.get(&request.operation_id).filter(|it| it.principal == request.principal)?;
@@ -134,10 +142,8 @@ impl KeptRuns {
     fn place(&self, operation: &OperationRun, principal: &str) -> Result<Place, KeptRunError> {
         let mut runs = self.runs.lock();
         if let Some(earlier) = runs.get(&operation.operation_id) {
-            return match earlier.give_way(operation.epoch) {
-                true => Ok(Place::After(Arc::clone(earlier))),
-                false => Err(KeptRunError::Superseded),
-            };
+            let is_older = earlier.give_way(operation.epoch);
+            return is_older.then(|| Place::After(Arc::clone(earlier))).ok_or(KeptRunError::Superseded);
         }
         if runs.values().filter(|it| it.state.lock().end.is_none()).count() >= self.most_running {
             return Err(KeptRunError::Full);
@@ -152,7 +158,7 @@ impl KeptRuns {
     where
         F: Future<Output = Result<ExecuteResult, Status>> + Unpin,
     {
-        let ended = run.run_to_end(execution, events, self.keep).await;
+        let ended = run.run_to_end(execution, events, self.unheard(&run)).await;
         let has_result = ended.is_ok();
         run.end(ended);
         if has_result {
@@ -164,6 +170,27 @@ impl KeptRuns {
         run.parts.wait().await;
         self.runs.lock().remove(&id);
         run.gone.cancel();
+    }
+
+    /// Completes when nobody has listened to a run for a while. Then nobody can listen any more.
+    async fn unheard(&self, run: &KeptRun) {
+        let mut changes = run.changes.subscribe();
+        loop {
+            let since = run.state.lock().unheard_since;
+            let Some(since) = since else {
+                let _ = changes.changed().await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                _ = changes.changed() => continue,
+                () = self.closed.cancelled() => {}
+                () = tokio::time::sleep_until(since + self.keep) => {}
+            }
+            if run.cancel(|state| state.unheard_since == Some(since)) {
+                return;
+            }
+        }
     }
 
     /// Forgets results, if there are too many.

@@ -80,6 +80,7 @@ impl Worker {
 
     /// Stops accepting calls, and notifies the gateways.
     pub(crate) fn drain(&self) {
+        self.kept_runs.close();
         self.draining.send_replace(true);
     }
 

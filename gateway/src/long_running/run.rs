@@ -87,8 +87,13 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<Next, Sto
     let fail = |error| Ok(Next::Finish(Box::new(failed(operation, error))));
     let Some(stored) = StoredCall::read(&claim.request) else { return fail(unreadable()) };
     let run = OperationRun { operation_id: operation.id.clone(), epoch: claim.epoch.cast_unsigned() };
+    let cancel_earlier = || {
+        if claim.may_have_run {
+            kept_run::cancel_everywhere(shard, &run);
+        }
+    };
     if operation.cancel_requested {
-        kept_run::cancel_everywhere(shard, &run);
+        cancel_earlier();
         return fail(SkillError { may_have_run: claim.may_have_run, ..cancelled_error() });
     }
     if operation.runs == 0 && now_ms() >= operation.start_before_ms {
@@ -96,8 +101,9 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<Next, Sto
     }
     let principal = gateway.principal(&operation.principal, &operation.credential);
     if !principal.is_valid() {
-        kept_run::cancel_everywhere(shard, &run);
-        return fail(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
+        cancel_earlier();
+        let revoked = SkillError::new(ErrorCode::Unauthenticated, REVOKED);
+        return fail(SkillError { may_have_run: claim.may_have_run, ..revoked });
     }
     let (pool, time) = (&gateway.blocking_pool, gateway.config.default_timeout);
     let context = stored.context(principal);

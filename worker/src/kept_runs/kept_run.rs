@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{FutureExt as _, Stream, stream};
 use openskill_proto::v1::execute_event::Event;
@@ -26,7 +25,7 @@ pub(super) struct KeptRun {
     pub(super) principal: String,
     pub(super) state: Mutex<RunState>,
     /// Wakes the listener and the run's task.
-    changes: watch::Sender<()>,
+    pub(super) changes: watch::Sender<()>,
     /// Ends the run, and forgets its result.
     pub(super) cancelled: CancellationToken,
     /// Whatever works for the run: its future, its processes.
@@ -42,7 +41,7 @@ pub(super) struct RunState {
     /// Counts the listeners. Only the last one gets events.
     listener: u64,
     /// Since when nobody has listened. None while somebody does.
-    unheard_since: Option<Instant>,
+    pub(super) unheard_since: Option<Instant>,
     /// Whether it can't be taken over any more.
     is_closed: bool,
     /// The events that nobody has read yet, and their size.
@@ -132,12 +131,12 @@ impl KeptRun {
         may
     }
 
-    /// Runs until the end, or until nobody has listened for `keep`, or somebody cancels the run.
+    /// Runs until the end, or until `unheard` completes, or somebody cancels the run.
     pub(super) async fn run_to_end(
         &self,
         execution: impl Future<Output = Result<ExecuteResult, Status>>,
         events: mpsc::Receiver<Event>,
-        keep: Duration,
+        unheard: impl Future<Output = ()>,
     ) -> Result<ExecuteResult, Status> {
         let panicked = |_| Err(Status::internal("the run panicked"));
         let execution = AssertUnwindSafe(execution).catch_unwind();
@@ -145,7 +144,7 @@ impl KeptRun {
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => Err(Status::cancelled("the run was cancelled")),
-            () = self.unheard_for(keep) => Err(Status::cancelled("no gateway listened to the run")),
+            () = unheard => Err(Status::cancelled("no gateway listened to the run")),
             ended = self.parts.track_future(self.follow(execution, events)) => ended,
         }
     }
@@ -186,25 +185,6 @@ impl KeptRun {
         self.changes.send_replace(());
     }
 
-    /// Completes when nobody has listened for `keep`. Then nobody can listen any more.
-    async fn unheard_for(&self, keep: Duration) {
-        let mut changes = self.changes.subscribe();
-        loop {
-            let since = self.state.lock().unheard_since;
-            let Some(since) = since else {
-                let _ = changes.changed().await;
-                continue;
-            };
-            tokio::select! {
-                () = tokio::time::sleep_until(since + keep) => {}
-                _ = changes.changed() => continue,
-            }
-            if self.cancel(|state| state.unheard_since == Some(since)) {
-                return;
-            }
-        }
-    }
-
     /// None while it runs, and once its result is being forgotten.
     pub(super) fn result_value(&self) -> Option<ResultValue> {
         let state = self.state.lock();
@@ -233,7 +213,7 @@ impl RunListener {
         })
     }
 
-    async fn next(&mut self) -> Result<Event, Status> {
+    pub(super) async fn next(&mut self) -> Result<Event, Status> {
         loop {
             if let Some(next) = self.try_next() {
                 return next;
