@@ -34,7 +34,7 @@ use openskill_proto::longrunning::{ListOperationsRequest, ListOperationsResponse
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Filter, Operation as StoredOperation};
+use openskill_store::operation::{Filter, Operation as StoredOperation, State};
 use openskill_store::page::Position;
 use openskill_store::{Store, now_ms};
 use parking_lot::Mutex;
@@ -56,6 +56,9 @@ const MAX_WAIT: Duration = Duration::from_secs(300);
 /// The number of operations on a page by default, and at most.
 const PAGE: (usize, usize) = (50, 1000);
 
+/// The number of cancelled operations that the executor has not looked after yet.
+const MAX_CANCELLED: usize = 1000;
+
 /// The number of groups of operations whose watchers wake together.
 const CHANGE_GROUPS: usize = 64;
 
@@ -70,6 +73,8 @@ pub(crate) struct LongRunning {
     reason: Mutex<String>,
     /// The calls of operations that run here, by id.
     running: Mutex<HashMap<String, Arc<Call>>>,
+    /// Operations that were cancelled while they waited for another run. A worker may still have an earlier one.
+    cancelled: Mutex<Vec<String>>,
     /// The number of operations that wait, by principal. Refreshed from the store.
     waiting: Mutex<HashMap<String, usize>>,
     /// When the oldest of them was stored, in milliseconds since 1970.
@@ -89,6 +94,7 @@ impl LongRunning {
             store: OnceLock::new(),
             reason: Mutex::new("it is not open yet".to_owned()),
             running: Mutex::default(),
+            cancelled: Mutex::default(),
             waiting: Mutex::default(),
             oldest_ms: AtomicI64::new(i64::MAX),
             submitted: Notify::new(),
@@ -171,8 +177,20 @@ impl LongRunning {
         if let Some(call) = self.running.lock().get(&operation.id) {
             call.cancellation.notify_one();
         }
+        if operation.runs > 0 && operation.state < State::Running {
+            self.cancel_left_run(&operation.id);
+        }
         self.notify(&operation.id);
         Ok(())
+    }
+
+    /// Has the executor cancel what a worker may have kept of an operation. Beyond the limit, the worker does so after a while.
+    fn cancel_left_run(&self, id: &str) {
+        let mut cancelled = self.cancelled.lock();
+        if cancelled.len() < MAX_CANCELLED {
+            cancelled.push(id.to_owned());
+            self.submitted.notify_one();
+        }
     }
 
     /// Removes an operation that is done.
@@ -188,6 +206,27 @@ impl LongRunning {
         Ok(())
     }
 
+    /// Submits the call of a failed or cancelled operation again, as a new operation.
+    ///
+    /// # Errors
+    /// It does not exist for this principal, succeeded or has not ended, or its call can't be submitted.
+    pub(crate) async fn retry(
+        &self,
+        shard: &Shard,
+        name: &str,
+        context: RequestContext,
+    ) -> Result<Operation, SkillError> {
+        let (operation, _) = self.find(&context.principal, name).await?;
+        match operation.state {
+            State::Failed | State::Cancelled => {}
+            State::Succeeded => return Err(not_ended("it succeeded: submit its call if it should run once more")),
+            _ => return Err(not_ended("it has not ended")),
+        }
+        let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
+        let again = stored_call::StoredCall::read(&stored).ok_or_else(unreadable)?.again();
+        self.submit(shard, again, context).await
+    }
+
     /// Counts the operations that wait and run. None without a store.
     pub(crate) fn gauges(&self) -> Option<OperationGauges> {
         self.store.get()?;
@@ -201,7 +240,8 @@ impl LongRunning {
 
     /// Whether no operation waits, and no other gateway can submit any.
     fn has_nothing_to_do(&self) -> bool {
-        self.store.get().is_some_and(|it| !it.is_shared()) && self.waiting.lock().is_empty()
+        let is_alone = self.store.get().is_some_and(|it| !it.is_shared());
+        is_alone && self.waiting.lock().is_empty() && self.cancelled.lock().is_empty()
     }
 
     /// Finds an operation, and its encoded result.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use openskill_proto::v1::OperationRun;
 use openskill_store::engine::StoreError;
 use openskill_store::{Location, Store};
 use tokio::task::JoinSet;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::run::run;
 use super::{LongRunning, POLL};
 use crate::call::claim::CallClaim;
+use crate::dispatch::kept_run;
 use crate::gateway::{Gateway, Shard};
 
 /// How long a gateway that is gone holds its operations in a shared store.
@@ -93,7 +95,7 @@ async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
     let mut upkeep_at = Instant::now();
     loop {
         if Instant::now() >= upkeep_at {
-            if let Err(error) = look_after(&shard.gateway).await {
+            if let Err(error) = look_after(shard).await {
                 tracing::warn!(%error, "the queue of operations can't be looked after");
             }
             upkeep_at = Instant::now() + UPKEEP;
@@ -139,8 +141,8 @@ async fn claim(shard: &Shard, running: &mut JoinSet<()>) -> usize {
 
 /// Renews leases, cancels calls whose operations were cancelled or lost, and frees, schedules, counts and removes
 /// operations.
-async fn look_after(gateway: &Gateway) -> Result<(), StoreError> {
-    let own = &gateway.long_running;
+async fn look_after(shard: &Shard) -> Result<(), StoreError> {
+    let (gateway, own) = (&shard.gateway, &shard.gateway.long_running);
     let Some(store) = own.store.get() else { return Ok(()) };
     let before: Vec<_> = own.running.lock().keys().cloned().collect();
     let held = store.renew(&own.gateway, LEASE_MS).await?;
@@ -156,6 +158,11 @@ async fn look_after(gateway: &Gateway) -> Result<(), StoreError> {
         if cancel_requested.is_none_or(|it| *it) {
             call.cancellation.notify_one();
         }
+    }
+    let cancelled = std::mem::take(&mut *own.cancelled.lock());
+    for operation_id in cancelled {
+        // The operation has ended, so no later run is cancelled.
+        kept_run::cancel_everywhere(shard, &OperationRun { operation_id, epoch: u64::MAX });
     }
     if store.is_shared() {
         store.recover().await?;
