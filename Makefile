@@ -79,7 +79,7 @@ soak: build test-venv ## Repeat storms, bombs, floods and mutations for about an
 # The crates that differ from BASE. Selecting openskill too makes cargo use the same features of dependencies as other builds.
 BASE    ?= HEAD
 CHANGED  = $(shell { git diff --name-only $(BASE); git ls-files --others --exclude-standard; } | \
-	sed -nE 's#^(crates/)?(agent|builtins|gateway|identity|model|net|proto|readers-protocol|redact|sandbox|skill|telemetry|tests|text|worker)/.*#-p openskill-\2#p' | \
+	sed -nE 's#^(crates/)?(agent|builtins|gateway|identity|model|net|proto|readers-protocol|redact|sandbox|skill|store|telemetry|tests|text|worker)/.*#-p openskill-\2#p' | \
 	sort -u) -p openskill
 
 check: need-rust ## Format, lint and unit-test the crates that changed (BASE=main: since then), and check the structure

@@ -8,11 +8,11 @@ use std::time::Duration;
 use openskill_agent::hosted::Setup;
 use openskill_net::tls::client::Connector;
 use openskill_net::tls::server::Acceptor;
-use openskill_store::Location;
 use openskill_telemetry::trace::Tracer;
 
 pub use crate::identity::registry::{IdentityConfig, KeysConfig};
 pub use crate::identity::tokens::JwtConfig;
+pub use crate::long_running::config::OperationsConfig;
 pub use crate::mcp::views::ViewsConfig;
 pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};
@@ -40,33 +40,6 @@ pub struct TasksConfig {
     pub after: Duration,
     /// How long a task is kept after its creation.
     pub lifetime: Duration,
-}
-
-/// Where operations are stored, and how many.
-#[derive(Clone)]
-pub struct OperationsConfig {
-    /// The store. If None, there are no operations.
-    pub store: Option<Location>,
-    /// Whether `store` is the default file. If so, and it can't be opened, operations are unavailable.
-    pub is_default: bool,
-    /// The maximum number of operations that wait in the store.
-    pub max_waiting: usize,
-    /// The maximum number of operations that this gateway runs at once.
-    pub max_running: usize,
-    /// How long an operation is kept after it has ended.
-    pub keep: Duration,
-}
-
-impl std::fmt::Debug for OperationsConfig {
-    // Without the URL of a database, which may contain a password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let store = self.store.as_ref().map(|it| match it {
-            Location::Memory => "memory",
-            Location::File(_) => "file",
-            Location::Postgres(_) => "postgres",
-        });
-        f.debug_struct("OperationsConfig").field("store", &store).finish_non_exhaustive()
-    }
 }
 
 /// A gateway's settings.

@@ -10,14 +10,14 @@
 //! has hints: which operations run here, and whom to wake.
 //!
 //! - [`submit`]: stores a call; [`stored_call`]: in this form
-//! - [`executor`]: runs what is stored; [`run`]: one operation; [`resume`]: one that was
-//!   begun elsewhere
-//! - [`message`]: operations as messages; [`filter`]: parses list filters; [`watch`]: streams events
+//! - [`executor`]: runs what is stored; [`run`]: one operation; [`resume`]: one that was begun elsewhere; [`end`]: how it
+//!   ends
+//! - [`filter`]: parses list filters; [`watch`]: streams events; [`config`]: settings
 
+pub(crate) mod config;
 mod end;
 pub(crate) mod executor;
 mod filter;
-mod message;
 mod resume;
 mod run;
 mod stored_call;
@@ -30,22 +30,22 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use openskill_proto::longrunning::{ListOperationsRequest, ListOperationsResponse, Operation};
+use openskill_proto::longrunning::ListOperationsRequest;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Filter, Operation as StoredOperation, State};
+use openskill_store::operation::{Operation as StoredOperation, OperationFilter, State};
 use openskill_store::page::Position;
 use openskill_store::{Store, now_ms};
 use parking_lot::Mutex;
-use prost::Message as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::call::principal::Principal;
 use crate::call::request::Call;
-use crate::config::OperationsConfig;
 use crate::observe::metrics::OperationGauges;
+use config::OperationsConfig;
+use end::read_result;
 
 /// How often a change is looked for that another gateway made.
 const POLL: Duration = Duration::from_millis(500);
@@ -61,6 +61,29 @@ const MAX_CANCELLED: usize = 1000;
 
 /// The number of groups of operations whose watchers wake together.
 const CHANGE_GROUPS: usize = 64;
+
+/// The state of an operation, and its result if it has ended.
+#[derive(Debug)]
+pub(crate) struct OperationSnapshot {
+    pub(crate) operation: StoredOperation,
+    pub(crate) result: Option<SkillResult>,
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub(crate) struct OperationPage {
+    /// The operations, the newest first.
+    pub(crate) operations: Vec<StoredOperation>,
+    /// Empty on the last page.
+    pub(crate) next_page_token: String,
+}
+
+impl OperationSnapshot {
+    fn new(operation: StoredOperation, encoded: &[u8]) -> Self {
+        let result = operation.state.is_done().then(|| read_result(encoded));
+        Self { operation, result }
+    }
+}
 
 /// The operations of this gateway's store.
 pub(crate) struct LongRunning {
@@ -107,9 +130,9 @@ impl LongRunning {
     ///
     /// # Errors
     /// It does not exist for this principal, or the store failed.
-    pub(crate) async fn get(&self, principal: &Principal, name: &str) -> Result<Operation, SkillError> {
+    pub(crate) async fn get(&self, principal: &Principal, name: &str) -> Result<OperationSnapshot, SkillError> {
         let (operation, result) = self.find(principal, name).await?;
-        Ok(message::operation(&operation, Some(&result)))
+        Ok(OperationSnapshot::new(operation, &result))
     }
 
     /// Lists operations of a principal, or of all for an administrator.
@@ -120,10 +143,10 @@ impl LongRunning {
         &self,
         principal: &Principal,
         request: &ListOperationsRequest,
-    ) -> Result<ListOperationsResponse, SkillError> {
+    ) -> Result<OperationPage, SkillError> {
         let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
         let own = (!principal.is_admin()).then(|| principal.name().to_owned());
-        let filter = Filter { principal: own, ..filter::parse(&request.filter).map_err(invalid)? };
+        let filter = OperationFilter { principal: own, ..filter::parse(&request.filter).map_err(invalid)? };
         let after = Position::parse(&request.page_token, &filter).map_err(|error| invalid(error.to_string()))?;
         let size = match usize::try_from(request.page_size) {
             Err(_) => return Err(invalid("page_size must not be negative".to_owned())),
@@ -135,11 +158,8 @@ impl LongRunning {
         listed.truncate(size);
         let last = listed.last().filter(|_| has_more);
         let token = last.map(|it| Position { created_ms: it.created_ms, id: it.id.clone() }.token(&filter));
-        let visible = listed.iter().filter(|it| may_see(principal, it));
-        Ok(ListOperationsResponse {
-            operations: visible.map(|it| message::operation(it, None)).collect(),
-            next_page_token: token.unwrap_or_default(),
-        })
+        listed.retain(|it| may_see(principal, it));
+        Ok(OperationPage { operations: listed, next_page_token: token.unwrap_or_default() })
     }
 
     /// Waits until an operation is done, or `timeout` has passed, and returns its state.
@@ -151,13 +171,13 @@ impl LongRunning {
         principal: &Principal,
         name: &str,
         timeout: Duration,
-    ) -> Result<Operation, SkillError> {
+    ) -> Result<OperationSnapshot, SkillError> {
         let until = Instant::now() + timeout.min(MAX_WAIT);
         loop {
             let changed = self.changed(id(name));
             let (operation, result) = self.find(principal, name).await?;
             if operation.state.is_done() || Instant::now() >= until {
-                return Ok(message::operation(&operation, Some(&result)));
+                return Ok(OperationSnapshot::new(operation, &result));
             }
             tokio::select! {
                 () = changed => {}
@@ -295,18 +315,8 @@ fn id(name: &str) -> &str {
     name.strip_prefix("operations/").unwrap_or(name)
 }
 
-/// Reads a stored result.
-fn read_result(bytes: &[u8]) -> SkillResult {
-    SkillResult::decode(bytes).unwrap_or_else(|_| SkillResult { error: Some(unreadable()), ..SkillResult::default() })
-}
-
 fn unknown() -> SkillError {
     SkillError::new(ErrorCode::NotFound, "there is no such operation: it may have been removed after its retention")
-}
-
-fn unreadable() -> SkillError {
-    let message = "the operation can't be read: another version of openskill may have stored it";
-    SkillError::new(ErrorCode::Internal, message).with_blame(Blame::Gateway)
 }
 
 fn not_ended(reason: &str) -> SkillError {

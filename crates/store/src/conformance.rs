@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::operation::{Claim, End, Filter, NewOperation, State, StoredEvent, Submission};
-use crate::operations::Held;
+use crate::operation::{Claim, End, NewOperation, OperationFilter, State, StoredEvent, Submission};
+use crate::operations::HeldOperation;
 use crate::page::Position;
 use crate::{Store, now_ms};
 
@@ -85,7 +85,7 @@ async fn submits_once(store: &Store) {
     assert_eq!(store.submit(&other).await, Ok(Submission::KeyMismatch));
     let stranger = NewOperation { principal: "B".to_owned(), ..again };
     assert_eq!(store.submit(&stranger).await, Ok(Submission::Stored), "keys belong to principals");
-    assert_eq!(store.list(&Filter::default(), &Position::first(), 10).await.unwrap().len(), 2);
+    assert_eq!(store.list(&OperationFilter::default(), &Position::first(), 10).await.unwrap().len(), 2);
 
     let (stored, result) = store.get("a").await.unwrap().unwrap();
     assert_eq!((stored.principal.as_str(), stored.credential.as_str(), stored.state), ("A", "key", State::Queued));
@@ -242,7 +242,7 @@ async fn cancels(store: &Store) {
 
     submit(store, "runs", "A").await;
     let claim = claim_one(store).await;
-    let held = |cancel_requested| vec![Held { id: "runs".to_owned(), epoch: claim.epoch, cancel_requested }];
+    let held = |cancel_requested| vec![HeldOperation { id: "runs".to_owned(), epoch: claim.epoch, cancel_requested }];
     assert_eq!(store.renew("gateway", LEASE_MS).await, Ok(held(false)));
     assert_eq!(store.renew("another", LEASE_MS).await, Ok(Vec::new()));
     assert_eq!(store.cancel("runs", &cancelled).await, Ok(true));
@@ -260,7 +260,7 @@ async fn lists_pages_without_repeats(store: &Store) {
         let session_id = if number % 2 == 0 { "even" } else { "odd" }.to_owned();
         store.submit(&NewOperation { session_id, ..new }).await.unwrap();
     }
-    let all = Filter::default();
+    let all = OperationFilter::default();
     let (mut after, mut seen) = (Position::first(), Vec::new());
     loop {
         let page = store.list(&all, &after, 4).await.unwrap();
@@ -273,14 +273,17 @@ async fn lists_pages_without_repeats(store: &Store) {
     assert!(seen.is_sorted_by(|newer, older| newer > older), "{seen:?}");
 
     assert_eq!(claim(store, 3).await.len(), 3);
-    let count = async |filter: Filter| store.list(&filter, &Position::first(), 100).await.unwrap().len();
+    let count = async |filter: OperationFilter| store.list(&filter, &Position::first(), 100).await.unwrap().len();
     let principal = Some("B".to_owned());
-    assert_eq!(count(Filter { principal: principal.clone(), ..Filter::default() }).await, 5);
-    assert_eq!(count(Filter { principal, session_id: "even".to_owned(), ..Filter::default() }).await, 3);
-    assert_eq!(count(Filter { skill_id: "echo".to_owned(), ..Filter::default() }).await, 25);
-    assert_eq!(count(Filter { skill_id: "other".to_owned(), ..Filter::default() }).await, 0);
+    assert_eq!(count(OperationFilter { principal: principal.clone(), ..OperationFilter::default() }).await, 5);
+    assert_eq!(
+        count(OperationFilter { principal, session_id: "even".to_owned(), ..OperationFilter::default() }).await,
+        3
+    );
+    assert_eq!(count(OperationFilter { skill_id: "echo".to_owned(), ..OperationFilter::default() }).await, 25);
+    assert_eq!(count(OperationFilter { skill_id: "other".to_owned(), ..OperationFilter::default() }).await, 0);
     let running = State::Running as i64;
-    assert_eq!(count(Filter { states: Some((running, running)), ..Filter::default() }).await, 3);
+    assert_eq!(count(OperationFilter { states: Some((running, running)), ..OperationFilter::default() }).await, 3);
 }
 
 async fn removes_what_has_ended(store: &Store) {

@@ -134,7 +134,7 @@ pub struct StoredEvent {
 
 /// Which operations to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Filter {
+pub struct OperationFilter {
     /// Only those of this principal. None: of all.
     pub principal: Option<String>,
     /// The first and the last state.

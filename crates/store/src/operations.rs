@@ -15,7 +15,7 @@
 //! of another principal by one operation.
 
 use crate::engine::{Row, Statement, StoreError, Value};
-use crate::operation::{Claim, End, Filter, NewOperation, Operation, State, StoredEvent, Submission};
+use crate::operation::{Claim, End, NewOperation, Operation, OperationFilter, State, StoredEvent, Submission};
 use crate::page::Position;
 use crate::{Store, now_ms};
 
@@ -113,7 +113,7 @@ const WAITING: &str = "SELECT principal, count(*), min(created_ms) FROM operatio
 
 /// The operations of one principal that wait for their time or their turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingCount {
     /// The principal.
     pub principal: String,
     /// How many wait.
@@ -124,7 +124,7 @@ pub struct Waiting {
 
 /// What [`Store::renew`] says about an operation that its gateway holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldOperation {
     /// The operation.
     pub id: String,
     /// The epoch of the valid claim.
@@ -286,11 +286,12 @@ impl Store {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn renew(&self, gateway: &str, lease_ms: i64) -> Result<Vec<Held>, StoreError> {
+    pub async fn renew(&self, gateway: &str, lease_ms: i64) -> Result<Vec<HeldOperation>, StoreError> {
         let values = [gateway.into(), (now_ms() + lease_ms).into()];
         let mut rows = self.rows(Statement::new(RENEW, values)).await?;
-        let held =
-            |row: &mut Row| Ok(Held { id: row.text()?, epoch: row.integer()?, cancel_requested: row.integer()? != 0 });
+        let held = |row: &mut Row| {
+            Ok(HeldOperation { id: row.text()?, epoch: row.integer()?, cancel_requested: row.integer()? != 0 })
+        };
         rows.iter_mut().map(held).collect()
     }
 
@@ -382,7 +383,12 @@ impl Store {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn list(&self, filter: &Filter, after: &Position, limit: usize) -> Result<Vec<Operation>, StoreError> {
+    pub async fn list(
+        &self,
+        filter: &OperationFilter,
+        after: &Position,
+        limit: usize,
+    ) -> Result<Vec<Operation>, StoreError> {
         let (first, last) = filter.states.unwrap_or((State::Scheduled as i64, State::Cancelled as i64));
         let mut values: Vec<Value> = vec![
             after.created_ms.into(),
@@ -449,10 +455,11 @@ impl Store {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn waiting(&self) -> Result<Vec<Waiting>, StoreError> {
+    pub async fn waiting(&self) -> Result<Vec<WaitingCount>, StoreError> {
         let mut rows = self.engine.read(Statement::new(WAITING, [])).await?;
-        let read =
-            |row: &mut Row| Ok(Waiting { principal: row.text()?, count: row.integer()?, oldest_ms: row.integer()? });
+        let read = |row: &mut Row| {
+            Ok(WaitingCount { principal: row.text()?, count: row.integer()?, oldest_ms: row.integer()? })
+        };
         rows.iter_mut().map(read).collect()
     }
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use std::hash::{Hash, Hasher};
 
-use crate::operation::Filter;
+use crate::operation::OperationFilter;
 
 /// The position after which a page begins. Lists are sorted from new to old.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Position {
 
     /// Returns the token of this position in a list.
     #[must_use]
-    pub fn token(&self, filter: &Filter) -> String {
+    pub fn token(&self, filter: &OperationFilter) -> String {
         let text = format!("{}:{}", self.created_ms, self.id);
         URL_SAFE_NO_PAD.encode([checksum(&text, filter).as_slice(), text.as_bytes()].concat())
     }
@@ -39,7 +39,7 @@ impl Position {
     ///
     /// # Errors
     /// It is not the token of a list with this filter.
-    pub fn parse(token: &str, filter: &Filter) -> Result<Self, InvalidToken> {
+    pub fn parse(token: &str, filter: &OperationFilter) -> Result<Self, InvalidToken> {
         if token.is_empty() {
             return Ok(Self::first());
         }
@@ -57,7 +57,7 @@ impl Position {
 const CHECKSUM_BYTES: usize = 8;
 
 /// Ties a position to its filter. Not a secret: a forged position shows nothing that the filter does not.
-fn checksum(text: &str, filter: &Filter) -> [u8; CHECKSUM_BYTES] {
+fn checksum(text: &str, filter: &OperationFilter) -> [u8; CHECKSUM_BYTES] {
     struct Sha(Sha256);
     impl Hasher for Sha {
         fn finish(&self) -> u64 {
@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn a_token_is_read_only_with_its_filter_and_unchanged() {
-        let (filter, position) = (Filter::default(), Position { created_ms: 7, id: "a:b".to_owned() });
+        let (filter, position) = (OperationFilter::default(), Position { created_ms: 7, id: "a:b".to_owned() });
         let token = position.token(&filter);
         assert_eq!(Position::parse(&token, &filter), Ok(position));
         assert_eq!(Position::parse("", &filter), Ok(Position::first()));
-        let other = Filter { skill_id: "echo".to_owned(), ..Filter::default() };
+        let other = OperationFilter { skill_id: "echo".to_owned(), ..OperationFilter::default() };
         assert_eq!(Position::parse(&token, &other), Err(InvalidToken));
         for forged in ["x", "====", "AAAAAAAAAAAx", &token[1..], &format!("{token}A")] {
             assert_eq!(Position::parse(forged, &filter), Err(InvalidToken), "{forged}");

@@ -55,3 +55,13 @@ pub(super) fn lost() -> SkillError {
     let error = SkillError::new(ErrorCode::Unavailable, message).with_blame(Blame::Gateway);
     SkillError { may_have_run: true, retryable: false, retry_after_ms: 0, ..error }
 }
+
+pub(super) fn unreadable() -> SkillError {
+    let message = "the operation can't be read: another version of openskill may have stored it";
+    SkillError::new(ErrorCode::Internal, message).with_blame(Blame::Gateway)
+}
+
+/// Reads a stored result.
+pub(super) fn read_result(bytes: &[u8]) -> SkillResult {
+    SkillResult::decode(bytes).unwrap_or_else(|_| SkillResult { error: Some(unreadable()), ..SkillResult::default() })
+}

@@ -1,14 +1,14 @@
 //! Parses the filter of a list: `field = value`, joined with `AND`.
 
 use openskill_proto::v1::OperationState;
-use openskill_store::operation::{Filter, State};
+use openskill_store::operation::{OperationFilter, State};
 
 /// Parses a filter. An empty one accepts all operations.
 ///
 /// # Errors
 /// Returns what is wrong with it.
-pub(super) fn parse(text: &str) -> Result<Filter, String> {
-    let mut filter = Filter::default();
+pub(super) fn parse(text: &str) -> Result<OperationFilter, String> {
+    let mut filter = OperationFilter::default();
     if text.trim().is_empty() {
         return Ok(filter);
     }
@@ -52,18 +52,18 @@ mod tests {
     #[test]
     fn conditions_are_joined_and_what_is_not_understood_is_named() {
         let filter = parse("skill_id = report AND done=false AND session_id = \"a b\"").unwrap();
-        let expected = Filter {
+        let expected = OperationFilter {
             states: Some((0, 2)),
             skill_id: "report".to_owned(),
             session_id: "a b".to_owned(),
-            ..Filter::default()
+            ..OperationFilter::default()
         };
         assert_eq!(filter, expected);
         for state in State::ALL {
             let name = format!("{state:?}").to_lowercase();
             assert_eq!(parse(&format!("state = {name}")).unwrap().states, Some((state as i64, state as i64)));
         }
-        assert_eq!(parse(" "), Ok(Filter::default()));
+        assert_eq!(parse(" "), Ok(OperationFilter::default()));
         for wrong in ["state", "state = unspecified", "state = gone", "done = 1", "owner = me", "a = b OR c = d"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -13,9 +13,9 @@ use openskill_store::{Store, now_ms};
 use prost::Message as _;
 use tokio::time::Instant;
 
-use super::end::{cancelled_error, end, failed, lost, state_name, too_late};
+use super::end::{cancelled_error, end, failed, lost, state_name, too_late, unreadable};
+use super::resume;
 use super::stored_call::StoredCall;
-use super::{resume, unreadable};
 use crate::call::claim::CallClaim;
 use crate::call::outcome::Outcome;
 use crate::call::principal::REVOKED;
@@ -44,7 +44,7 @@ const RESUME_MS: i64 = 1000;
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
 /// How a claim ends.
-enum Next {
+enum ClaimEnd {
     /// With this result.
     Finish(Box<SkillResult>),
     /// The skill did not start. Try again after a while.
@@ -63,28 +63,28 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         Ok(next) => next,
         Err(error) => {
             tracing::error!(%error, operation = operation.id, "an operation can't be started now");
-            Next::Postpone { after_ms: RETRY_MS.0 }
+            ClaimEnd::Postpone { after_ms: RETRY_MS.0 }
         }
     };
     match next {
-        Next::Finish(result) => {
+        ClaimEnd::Finish(result) => {
             let end = end(&result, own.config.keep);
             finish(store, &claim, &end).await;
             shard.gateway.observer.metrics.operations.inc(state_name(end.state));
         }
-        Next::Postpone { after_ms } => {
+        ClaimEnd::Postpone { after_ms } => {
             // If this fails, the operation is free when its lease ends.
             let _ = store.postpone(claim.fence(), now_ms() + after_ms, claim.may_have_run).await;
         }
-        Next::Drop => {}
+        ClaimEnd::Drop => {}
     }
     own.running.lock().remove(&operation.id);
     own.notify(&operation.id);
 }
 
-async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<Next, StoreError> {
+async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd, StoreError> {
     let (gateway, operation) = (&shard.gateway, &claim.operation);
-    let fail = |error| Ok(Next::Finish(Box::new(failed(operation, error))));
+    let fail = |error| Ok(ClaimEnd::Finish(Box::new(failed(operation, error))));
     let Some(stored) = StoredCall::read(&claim.request) else { return fail(unreadable()) };
     let run = OperationRun { operation_id: operation.id.clone(), epoch: claim.epoch.cast_unsigned() };
     let cancel_earlier = || {
@@ -114,7 +114,7 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<Next, Sto
     let Ok(permit) = gateway.try_admit(&call) else {
         // A worker keeps an earlier run only for a while.
         let most = if claim.may_have_run { RESUME_MS } else { i64::MAX };
-        return Ok(Next::Postpone { after_ms: backoff(operation, 0).min(most) });
+        return Ok(ClaimEnd::Postpone { after_ms: backoff(operation, 0).min(most) });
     };
     gateway.long_running.running.lock().insert(operation.id.clone(), Arc::clone(&call));
     let resumed = if claim.may_have_run { kept_run::resume(shard, &call).await } else { None };
@@ -136,18 +136,18 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<Next, Sto
     let may_run_again = was_resumed && is_idempotent;
     Ok(match &result.error {
         Some(error) if may_start_later(error) || (may_run_again && error.code() == ErrorCode::Unavailable) => {
-            Next::Postpone { after_ms: backoff(operation, error.retry_after_ms) }
+            ClaimEnd::Postpone { after_ms: backoff(operation, error.retry_after_ms) }
         }
-        _ => Next::Finish(Box::new(result)),
+        _ => ClaimEnd::Finish(Box::new(result)),
     })
 }
 
 /// What becomes of an operation whose skill must not start: it was cancelled meanwhile, or another gateway has it.
-async fn refused(store: &Store, claim: &Claim) -> Result<Next, StoreError> {
+async fn refused(store: &Store, claim: &Claim) -> Result<ClaimEnd, StoreError> {
     let operation = &claim.operation;
     let latest = store.get(&operation.id).await?.map(|(latest, _)| latest);
     let is_cancelled = latest.is_some_and(|it| it.cancel_requested && it.state == State::Running);
-    Ok(if is_cancelled { Next::Finish(Box::new(failed(operation, cancelled_error()))) } else { Next::Drop })
+    Ok(if is_cancelled { ClaimEnd::Finish(Box::new(failed(operation, cancelled_error()))) } else { ClaimEnd::Drop })
 }
 
 /// Whether a call that did not run should wait: for a worker, for its skill, for its circuit.

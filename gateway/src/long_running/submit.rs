@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use openskill_proto::longrunning::Operation;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError, SubmitRequest};
 use openskill_store::now_ms;
@@ -11,8 +10,9 @@ use prost::Message as _;
 use prost_types::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use super::end::unreadable;
 use super::stored_call::StoredCall;
-use super::{LongRunning, failure, not_ended, unknown, unreadable};
+use super::{LongRunning, OperationSnapshot, failure, not_ended, unknown};
 use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::RequestContext;
@@ -40,7 +40,7 @@ impl LongRunning {
         shard: &Shard,
         request: SubmitRequest,
         context: RequestContext,
-    ) -> Result<Operation, SkillError> {
+    ) -> Result<OperationSnapshot, SkillError> {
         let (store, gateway) = (self.store()?, &shard.gateway);
         let window = StartWindow::read(&request)?;
         let request = request.call.ok_or_else(|| invalid("call is missing"))?;
@@ -92,7 +92,7 @@ impl LongRunning {
         shard: &Shard,
         name: &str,
         context: RequestContext,
-    ) -> Result<Operation, SkillError> {
+    ) -> Result<OperationSnapshot, SkillError> {
         let (operation, _) = self.find(&context.principal, name).await?;
         match operation.state {
             State::Failed | State::Cancelled => {}

@@ -9,7 +9,8 @@ use openskill_proto::v1::{InvokeEvent, OperationEvent, SkillError};
 use openskill_store::operation::StoredEvent;
 use prost::Message as _;
 
-use super::{POLL, failure, read_result, unreadable};
+use super::end::{read_result, unreadable};
+use super::{POLL, failure};
 use crate::call::principal::Principal;
 use crate::gateway::Gateway;
 

@@ -18,6 +18,7 @@ use tower::Service as _;
 
 pub(crate) mod grpc;
 pub(crate) mod mcp;
+mod operation_message;
 pub(crate) mod refusals;
 pub(crate) mod rest;
 mod user_action;

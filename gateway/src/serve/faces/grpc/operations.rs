@@ -12,6 +12,7 @@ use openskill_proto::v1::operation_service_server::OperationService;
 use openskill_proto::v1::{OperationEvent, RetryOperationRequest, SkillError, SubmitRequest, WatchOperationRequest};
 use tonic::{Request, Response, Status};
 
+use super::super::operation_message::{operation, page};
 use super::status;
 use crate::gateway::Shard;
 use crate::long_running::LongRunning;
@@ -38,7 +39,7 @@ impl OperationService for GrpcOperations {
 
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<Operation>, Status> {
         let context = request_context(request.extensions());
-        answer(self.own().submit(&self.shard, request.into_inner(), context).await)
+        answer(self.own().submit(&self.shard, request.into_inner(), context).await.map(operation))
     }
 
     async fn watch_operation(
@@ -53,7 +54,7 @@ impl OperationService for GrpcOperations {
 
     async fn retry_operation(&self, request: Request<RetryOperationRequest>) -> Result<Response<Operation>, Status> {
         let context = request_context(request.extensions());
-        answer(self.own().retry(&self.shard, &request.into_inner().name, context).await)
+        answer(self.own().retry(&self.shard, &request.into_inner().name, context).await.map(operation))
     }
 }
 
@@ -64,12 +65,12 @@ impl Operations for GrpcOperations {
         request: Request<ListOperationsRequest>,
     ) -> Result<Response<ListOperationsResponse>, Status> {
         let principal = request_context(request.extensions()).principal;
-        answer(self.own().list(&principal, request.get_ref()).await)
+        answer(self.own().list(&principal, request.get_ref()).await.map(|it| page(&it)))
     }
 
     async fn get_operation(&self, request: Request<GetOperationRequest>) -> Result<Response<Operation>, Status> {
         let principal = request_context(request.extensions()).principal;
-        answer(self.own().get(&principal, &request.get_ref().name).await)
+        answer(self.own().get(&principal, &request.get_ref().name).await.map(operation))
     }
 
     async fn delete_operation(&self, request: Request<DeleteOperationRequest>) -> Result<Response<()>, Status> {
@@ -88,7 +89,7 @@ impl Operations for GrpcOperations {
         let asked = timeout.map(|it| Duration::try_from(it).unwrap_or_default());
         let deadline = context.timeout.map(|it| it.saturating_sub(ANSWER_TIME));
         let timeout = [asked, deadline].into_iter().flatten().min().unwrap_or(Duration::MAX);
-        answer(self.own().wait(&context.principal, &name, timeout).await)
+        answer(self.own().wait(&context.principal, &name, timeout).await.map(operation))
     }
 }
 

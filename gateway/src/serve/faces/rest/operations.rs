@@ -9,11 +9,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{Stream, StreamExt as _};
-use openskill_proto::longrunning::{ListOperationsRequest, Operation};
+use openskill_proto::longrunning::ListOperationsRequest;
 use openskill_proto::render;
 use openskill_proto::v1::{ErrorCode, InvokeRequest, OperationEvent, SkillError, SubmitRequest};
 use serde::Deserialize;
 
+use super::super::operation_message::{operation, page};
 use super::body;
 use super::prefer::Preferences;
 use crate::call::outcome::Outcome;
@@ -21,6 +22,7 @@ use crate::call::principal::Principal;
 use crate::call::request::{Call, RequestContext};
 use crate::call::result::result;
 use crate::gateway::Shard;
+use crate::long_running::OperationSnapshot;
 use crate::long_running::watch::watch;
 use crate::serve::layers::request_context;
 use crate::state::limits::SharedLimit;
@@ -51,17 +53,17 @@ pub(super) async fn submit(
         ..InvokeRequest::default()
     };
     let request = SubmitRequest { call: Some(call), ..SubmitRequest::default() };
-    let mut operation = match shard.gateway.long_running.submit(shard, request, context.clone()).await {
-        Ok(operation) => operation,
+    let mut submitted = match shard.gateway.long_running.submit(shard, request, context.clone()).await {
+        Ok(submitted) => submitted,
         Err(error) => return refuse(named, context, error),
     };
     if let Some(wait) = wait {
-        operation = wait_for(shard, &context.principal, operation, wait).await;
-        if let Some(result) = render::operation_result(&operation).filter(|_| operation.done) {
-            return body::result(&result);
+        submitted = wait_for(shard, &context.principal, submitted, wait).await;
+        if let Some(result) = &submitted.result {
+            return body::result(result);
         }
     }
-    let mut response = accepted(&operation);
+    let mut response = accepted(submitted);
     response.headers_mut().insert("preference-applied", HeaderValue::from_static("respond-async"));
     response
 }
@@ -74,18 +76,24 @@ pub(super) fn refuse(named: InvokeRequest, context: RequestContext, error: Skill
 }
 
 /// Waits for an operation, and returns its latest known state.
-async fn wait_for(shard: &Shard, principal: &Principal, operation: Operation, wait: Duration) -> Operation {
+async fn wait_for(
+    shard: &Shard,
+    principal: &Principal,
+    submitted: OperationSnapshot,
+    wait: Duration,
+) -> OperationSnapshot {
     let gateway = &shard.gateway;
     let limits = if principal.is_admin() { &gateway.operators } else { &gateway.limits };
     // The row of a call counts towards no pool. Without a share, the client asks for the operation later.
-    let Some(_share) = limits.pool(SharedLimit::Watchers).take(principal.shared_name(), 1) else { return operation };
-    let waited = gateway.long_running.wait(principal, &operation.name, wait).await;
-    waited.unwrap_or(operation)
+    let Some(_share) = limits.pool(SharedLimit::Watchers).take(principal.shared_name(), 1) else { return submitted };
+    let waited = gateway.long_running.wait(principal, &submitted.operation.id, wait).await;
+    waited.unwrap_or(submitted)
 }
 
 /// Responds that an operation is stored, and where it is.
-fn accepted(operation: &Operation) -> Response {
-    let mut response = body::json(render::operation(operation));
+fn accepted(submitted: OperationSnapshot) -> Response {
+    let operation = operation(submitted);
+    let mut response = body::json(render::operation(&operation));
     *response.status_mut() = StatusCode::ACCEPTED;
     if let Ok(location) = HeaderValue::try_from(format!("/{}", operation.name)) {
         response.headers_mut().insert(header::LOCATION, location);
@@ -115,7 +123,7 @@ pub(crate) async fn list(
     let context = request_context(request.extensions());
     let wanted = ListOperationsRequest { filter, page_size, page_token, ..ListOperationsRequest::default() };
     match shard.gateway.long_running.list(&context.principal, &wanted).await {
-        Ok(page) => body::json(render::operations(&page)),
+        Ok(found) => body::json(render::operations(&page(&found))),
         Err(error) => body::error(&error, &context.trace.id),
     }
 }
@@ -133,7 +141,7 @@ pub(crate) async fn one(State(shard): State<Shard>, target: Target, request: Req
         None => own.get(&context.principal, &name).await,
     };
     match found {
-        Ok(operation) => body::json(render::operation(&operation)),
+        Ok(found) => body::json(render::operation(&operation(found))),
         Err(error) => body::error(&error, &context.trace.id),
     }
 }
@@ -159,7 +167,7 @@ pub(crate) async fn post(State(shard): State<Shard>, target: Target, request: Re
     let target = target.map_or_else(|_| ":".to_owned(), |Path(target)| target);
     let done = match target.rsplit_once(':') {
         Some((id, "cancel")) => own.cancel(&context.principal, &name(id)).await.map(|()| body::json("{}".to_owned())),
-        Some((id, "retry")) => own.retry(&shard, &name(id), context).await.map(|operation| accepted(&operation)),
+        Some((id, "retry")) => own.retry(&shard, &name(id), context).await.map(accepted),
         Some(_) => {
             let message = "POST to /operations/{id}:cancel or /operations/{id}:retry";
             return body::refuse(ErrorCode::NotFound, message, &request);

@@ -1,23 +1,33 @@
-//! Operations as messages.
+//! Operations as messages of `google.longrunning`.
 
-use openskill_proto::longrunning::{Operation, operation};
+use openskill_proto::longrunning::{ListOperationsResponse, Operation, operation};
 use openskill_proto::rpc::Status;
 use openskill_proto::v1::{OperationMetadata, OperationState, SkillResult};
 use openskill_store::operation::{Operation as StoredOperation, State};
 use prost::Message;
 use prost_types::{Any, Timestamp};
 
-use super::read_result;
+use crate::long_running::{OperationPage, OperationSnapshot};
 
-/// Converts an operation. `result` is encoded, and None in lists.
-pub(super) fn operation(stored: &StoredOperation, result: Option<&[u8]>) -> Operation {
-    let is_done = stored.state.is_done();
-    let result = result.filter(|_| is_done);
+/// Converts an operation with its result.
+pub(super) fn operation(OperationSnapshot { operation, result }: OperationSnapshot) -> Operation {
+    Operation { result: result.map(outcome), ..without_result(&operation) }
+}
+
+/// Converts a page of a list.
+pub(super) fn page(page: &OperationPage) -> ListOperationsResponse {
+    ListOperationsResponse {
+        operations: page.operations.iter().map(without_result).collect(),
+        next_page_token: page.next_page_token.clone(),
+    }
+}
+
+fn without_result(stored: &StoredOperation) -> Operation {
     Operation {
         name: format!("operations/{}", stored.id),
         metadata: Some(any("OperationMetadata", &metadata(stored))),
-        done: is_done,
-        result: result.map(|encoded| outcome(read_result(encoded))),
+        done: stored.state.is_done(),
+        result: None,
     }
 }
 

@@ -1,0 +1,20 @@
+//! The settings of operations.
+
+use std::time::Duration;
+
+use openskill_store::Location;
+
+/// Where operations are stored, and how many.
+#[derive(Debug, Clone)]
+pub struct OperationsConfig {
+    /// The store. If None, there are no operations.
+    pub store: Option<Location>,
+    /// Whether `store` is the default file. If so, and it can't be opened, operations are unavailable.
+    pub is_default: bool,
+    /// The maximum number of operations that wait in the store.
+    pub max_waiting: usize,
+    /// The maximum number of operations that this gateway runs at once.
+    pub max_running: usize,
+    /// How long an operation is kept after it has ended.
+    pub keep: Duration,
+}
