@@ -34,6 +34,8 @@ fn operation(id: &str, principal: &str) -> NewOperation {
         id: id.to_owned(),
         principal: principal.to_owned(),
         credential: "key".to_owned(),
+        toolset: "tools".to_owned(),
+        destructive: true,
         skill_id: "echo".to_owned(),
         session_id: String::new(),
         trace_id: format!("trace-{id}"),

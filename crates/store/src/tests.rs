@@ -31,6 +31,8 @@ fn operation(id: &str) -> NewOperation {
     NewOperation {
         id: id.to_owned(),
         principal: "A".to_owned(),
+        toolset: String::new(),
+        destructive: false,
         credential: String::new(),
         skill_id: "echo".to_owned(),
         session_id: String::new(),

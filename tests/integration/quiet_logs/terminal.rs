@@ -52,13 +52,13 @@ async fn json_output_hides_nothing_and_is_the_same_value() {
     for (more, place) in [(&[][..], ""), (&["--full"], "/data"), (&["--stream"], "/data/data")] {
         let ran = run(&system, &[&arguments[..], more].concat()).await;
         let out = text(ran.stdout);
-        assert_eq!(hidden_in(&out), [], "{more:?}");
+        assert_eq!(hidden_in(&out), [' '; 0], "{more:?}");
         let json = if more == ["--stream"] { out.lines().last().unwrap() } else { &out };
         let value: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{more:?}: {error}: {json}"));
         assert!(value.pointer(&format!("{place}/text")) == Some(&input["text"]), "{more:?}");
     }
     let listed = text(run(&system, &["skills", "--json"]).await.stdout);
-    assert_eq!(hidden_in(&listed), []);
+    assert_eq!(hidden_in(&listed), [' '; 0]);
     let skills: Value = serde_json::from_str(&listed).unwrap();
     let descriptions: Vec<_> = skills.as_array().unwrap().iter().map(|it| it["description"].clone()).collect();
     assert!(descriptions.contains(&json!("see \u{202e}txt\u{200b}")), "{descriptions:?}");
@@ -73,7 +73,7 @@ async fn a_terminal_shows_what_a_text_hides() {
     let ends: String = HIDDEN.iter().flat_map(|(first, last)| [*first, *last]).collect();
     let input = ascii(&json!({ "code": "NOT_FOUND", "message": ends }));
     let told = text(run(&system, &["invoke", "in_fail", "--json", &input]).await.stderr);
-    assert_eq!(hidden_in(&told), [], "{told:?}");
+    assert_eq!(hidden_in(&told), [' '; 0], "{told:?}");
     for character in ends.chars() {
         assert!(told.contains(&character.escape_default().to_string()), "{character:?}: {told:?}");
     }
