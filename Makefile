@@ -30,7 +30,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up serve readers-in-background build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp soak chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up serve readers-in-background build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp soak chaos histories schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -193,6 +193,10 @@ fuzz-mcp: build need-python ## Send mutated messages of MCP to a gateway for SEC
 chaos: build-bench ## Kill, stop, flood and restart it for 15 minutes, and check the invariants (ARGS="--only faults --scale 0.1")
 	cargo test --locked --profile dist -p openskill-gateway circuit -- --nocapture
 	OPENSKILL_BIN=$(DIST) target/dist/chaos $(ARGS)
+
+histories: build ## Kill gateways and workers while operations run, and check what clients saw, ten minutes (SEED=N, SECONDS=N, ONLY=kill)
+	@cargo build --locked --quiet --profile $(PROFILE) -p openskill -p openskill-tests --bin openskill --bin histories
+	@OPENSKILL_BIN=$(BINARY) target/$(FOLDER)/histories --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
 schemathesis: build need-python ## Ask a gateway whether it does what its OpenAPI document says, minutes (ARGS="--max-examples 100")
 	$(call make-venv,$(SCHEMATHESIS),tests/clients/requirements-schemathesis.txt)

@@ -14,6 +14,7 @@
 //! - [`own_thread`]: load on a thread of its own; [`elsewhere`]: load that stands for other machines
 //! - [`terminal`]: a terminal to write to
 //! - [`quantile`]: medians and percentiles
+//! - [`history`]: histories of operations, and what must not be in them
 //! - [`wait`]: waiting on conditions; [`interrupt`]: on signals
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
@@ -24,6 +25,7 @@ pub mod certs;
 pub mod containers;
 pub mod elsewhere;
 pub mod folder;
+pub mod history;
 pub mod interrupt;
 pub mod mcp_wheel;
 pub mod own_thread;

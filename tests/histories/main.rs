@@ -1,0 +1,102 @@
+//! Makes histories of operations while gateways and workers are killed, and checks them. `make histories` runs all scenarios.
+//!
+//! - `kill`: `openskill up` on SQLite; the gateway, its workers or everything is killed at random moments
+//! - `boundaries`: a gateway on SQLite is killed at each sync to disk
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
+
+mod settings;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use openskill_tests::history::boundaries::{self, PreparedStore};
+use openskill_tests::history::kill;
+use openskill_tests::history::plan::Plan;
+use openskill_tests::history::report::Report;
+use openskill_tests::interrupt::interrupted;
+
+use settings::{Settings, USAGE};
+
+/// Calls and faults, a second.
+const CALLS: f64 = 5.0;
+const FAULTS: f64 = 0.4;
+
+/// How many syncs of a store that is created, and of one that is there, have a gateway killed.
+const FRESH: usize = 8;
+const BOUNDARIES: usize = 40;
+
+fn main() -> ExitCode {
+    let settings = match Settings::read(std::env::args().skip(1)) {
+        Ok(settings) => settings,
+        Err(reason) => {
+            eprintln!("{reason}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("seed {}: SEED={} make histories repeats the plan", settings.seed, settings.seed);
+    // One thread: what it starts ends with it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the system has threads and descriptors");
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            is_valid = run(&settings) => Some(is_valid),
+            () = interrupted() => None,
+        }
+    });
+    match ended {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => {
+            eprintln!("interrupted");
+            ExitCode::from(130)
+        }
+    }
+}
+
+/// Runs the scenarios. Returns whether all histories are valid.
+async fn run(settings: &Settings) -> bool {
+    let mut is_valid = true;
+    if settings.runs("kill") {
+        for workers in 1..=2 {
+            let seconds = settings.seconds as f64 / 2.0;
+            let [calls, faults] = [CALLS, FAULTS].map(|rate| (rate * seconds).ceil() as usize);
+            let plan = Plan::random(settings.seed + workers, Duration::from_secs_f64(seconds), calls, faults);
+            let name = format!("kill-{}-{workers}", settings.seed);
+            is_valid &= print(&kill::run(&name, plan, workers as usize).await);
+        }
+    }
+    if settings.runs("boundaries") {
+        if !boundaries::can_trace() {
+            println!("boundaries: skipped, because strace is not there or may not trace");
+            return is_valid;
+        }
+        let prepared = PreparedStore::new().await;
+        is_valid &= run_boundaries("fresh", None, FRESH).await;
+        is_valid &= run_boundaries("boundary", Some(&prepared), BOUNDARIES).await;
+    }
+    is_valid
+}
+
+/// Kills a gateway at each of its first syncs. Returns whether all histories are valid.
+async fn run_boundaries(name: &str, prepared: Option<&PreparedStore>, most: usize) -> bool {
+    let mut is_valid = true;
+    for number in 1..=most {
+        match boundaries::run(&format!("{name}-{number}"), prepared, number).await {
+            Some(report) => is_valid &= print(&report),
+            None => {
+                println!("{name}: the calls need fewer than {number} syncs");
+                break;
+            }
+        }
+    }
+    is_valid
+}
+
+/// Prints a report. Returns whether its history is valid.
+fn print(report: &Report) -> bool {
+    println!("{report}");
+    report.violations.is_empty()
+}

@@ -1,0 +1,89 @@
+//! Kills gateways and workers at random moments, while clients submit, cancel and read operations.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::audit::audit;
+use super::client::Client;
+use super::plan::{Cancel, Plan, PlannedCall, Read, Start};
+use super::report::Report;
+use super::stage::{Layout, Stage};
+
+/// How long clients may take after the last fault.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Runs a plan with `openskill up` on SQLite.
+pub async fn run(name: &str, plan: Plan, workers: usize) -> Report {
+    let mut stage = Stage::new(Layout::Up { workers }).await;
+    stage.start().await;
+    let mut clients = spawn_clients(&stage, &plan.calls);
+    let begun = Instant::now();
+    for fault in &plan.faults {
+        tokio::time::sleep_until(begun + fault.at).await;
+        stage.kill(fault.victim).await;
+    }
+    finish(&mut clients).await;
+    audit(&mut stage.client(), &stage.journal).await;
+    stage.stop().await;
+    Report::new(name, &stage, plan.faults.len())
+}
+
+/// Starts the clients of these calls.
+pub(super) fn spawn_clients(stage: &Stage, calls: &[PlannedCall]) -> JoinSet<()> {
+    let mut clients = JoinSet::new();
+    let (begun, address) = (Instant::now(), stage.address());
+    for call in calls {
+        for number in 0..call.clients {
+            let (client, call, starts) = (Client::new(address, &stage.journal), call.clone(), stage.starts());
+            clients.spawn(async move {
+                tokio::time::sleep_until(begun + call.at).await;
+                follow(client, &call, starts, number == 0).await;
+            });
+        }
+    }
+    clients
+}
+
+/// Waits until all clients have what they want, or `LIMIT` has passed.
+pub(super) async fn finish(clients: &mut JoinSet<()>) {
+    let all = async {
+        while let Some(ended) = clients.join_next().await {
+            ended.expect("a client does not panic");
+        }
+    };
+    let _ = tokio::time::timeout(LIMIT, all).await;
+    // What they still wait for, the audit finds.
+    clients.shutdown().await;
+}
+
+/// Submits a call. The first client of a call cancels it, if planned, and reads its result.
+async fn follow(mut client: Client, call: &PlannedCall, mut starts: tokio::sync::watch::Receiver<u64>, is_first: bool) {
+    let Some(name) = client.submit(call).await else { return };
+    if !is_first {
+        return;
+    }
+    let mut canceller = client.clone();
+    let cancel = async {
+        match call.cancel {
+            Cancel::No => return,
+            Cancel::After(delay) => tokio::time::sleep(delay).await,
+            Cancel::AtRestart => {
+                starts.mark_unchanged();
+                // No further restart: nothing to cancel.
+                let _ = tokio::time::timeout(LIMIT / 3, starts.changed()).await;
+            }
+        }
+        canceller.cancel(&call.key, &name).await;
+    };
+    let read = async {
+        match call.read {
+            _ if call.start == Start::Never => {}
+            Read::Get => client.poll(&call.key, &name).await,
+            Read::Wait => client.wait(&call.key, &name).await,
+            Read::Watch => client.watch(&call.key, &name).await,
+        }
+    };
+    tokio::join!(cancel, read);
+}
