@@ -1,7 +1,7 @@
 //! Makes histories of operations while gateways and workers are killed, and checks them. `make histories` runs all scenarios.
 //!
 //! - `kill`: `openskill up` on SQLite; the gateway, its workers or everything is killed at random moments
-//! - `boundaries`: a gateway on SQLite is killed at each sync to disk
+//! - `boundaries`: a gateway on SQLite is killed at each sync to disk, and at some writes
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ mod settings;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use openskill_tests::history::boundaries::{self, PreparedStore};
+use openskill_tests::history::boundaries::{self, Boundary, PreparedStore};
 use openskill_tests::history::kill;
 use openskill_tests::history::plan::Plan;
 use openskill_tests::history::report::Report;
@@ -25,6 +25,10 @@ const FAULTS: f64 = 0.4;
 /// How many syncs of a store that is created, and of one that is there, have a gateway killed.
 const FRESH: usize = 8;
 const BOUNDARIES: usize = 40;
+
+/// How many writes have a gateway killed, and how far apart they are.
+const WRITES: usize = 20;
+const WRITE_STEP: usize = 17;
 
 fn main() -> ExitCode {
     let settings = match Settings::read(std::env::args().skip(1)) {
@@ -74,20 +78,28 @@ async fn run(settings: &Settings) -> bool {
             return is_valid;
         }
         let prepared = PreparedStore::new().await;
-        is_valid &= run_boundaries("fresh", None, FRESH).await;
-        is_valid &= run_boundaries("boundary", Some(&prepared), BOUNDARIES).await;
+        is_valid &= run_boundaries("fresh", None, Boundary::Sync, 1..=FRESH).await;
+        is_valid &= run_boundaries("sync", Some(&prepared), Boundary::Sync, 1..=BOUNDARIES).await;
+        let first = settings.seed as usize % WRITE_STEP;
+        let writes = (1..=WRITES).map(|it| first + it * WRITE_STEP);
+        is_valid &= run_boundaries("write", Some(&prepared), Boundary::Write, writes).await;
     }
     is_valid
 }
 
-/// Kills a gateway at each of its first syncs. Returns whether all histories are valid.
-async fn run_boundaries(name: &str, prepared: Option<&PreparedStore>, most: usize) -> bool {
+/// Kills a gateway at each of these boundaries. Returns whether all histories are valid.
+async fn run_boundaries(
+    name: &str,
+    prepared: Option<&PreparedStore>,
+    boundary: Boundary,
+    numbers: impl IntoIterator<Item = usize>,
+) -> bool {
     let mut is_valid = true;
-    for number in 1..=most {
-        match boundaries::run(&format!("{name}-{number}"), prepared, number).await {
+    for number in numbers {
+        match boundaries::run(&format!("{name}-{number}"), prepared, boundary, number).await {
             Some(report) => is_valid &= print(&report),
             None => {
-                println!("{name}: the calls need fewer than {number} syncs");
+                println!("{name}: a thread has fewer than {number}");
                 break;
             }
         }

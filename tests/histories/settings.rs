@@ -22,7 +22,9 @@ impl Settings {
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
             match name.as_str() {
-                "--seed" => settings.seed = u64::from(value.parse::<u32>().map_err(|_| format!("'{value}' is not a seed"))?),
+                "--seed" => {
+                    settings.seed = u64::from(value.parse::<u32>().map_err(|_| format!("'{value}' is not a seed"))?)
+                }
                 "--seconds" => settings.seconds = seconds(&value)?,
                 "--only" => settings.only = scenarios(&value)?,
                 _ => return Err(format!("unknown option {name}")),

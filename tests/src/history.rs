@@ -67,9 +67,11 @@ pub enum Event {
         /// Whether the skill may have started before, as far as the client knows.
         may_have_started: bool,
     },
+    /// The audit found an operation in a list.
+    Listed { key: String, operation: String },
     /// Something was killed. For readers.
     Fault { what: String },
-    /// The audit found an operation. Without an outcome, it has not ended.
+    /// The audit read an operation. Without an outcome, it has not ended.
     Final { key: String, operation: String, state: String, outcome: Option<Outcome> },
 }
 
@@ -98,6 +100,7 @@ impl Event {
             | Self::Watched { key, .. }
             | Self::Result { key, .. }
             | Self::Cancelled { key, .. }
+            | Self::Listed { key, .. }
             | Self::Final { key, .. } => Some(key),
             Self::Fault { .. } => None,
         }

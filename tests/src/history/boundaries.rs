@@ -1,7 +1,7 @@
-//! Kills a gateway exactly before its n-th sync of the store to disk, for each n. strace does that.
+//! Kills a gateway exactly before its n-th sync to disk, or its n-th write, for each n. strace does that.
 //!
-//! A transaction is in the log then, and nobody was told. Each thread counts its own syncs: a fresh store is also killed while
-//! it is created, because the thread that opens it syncs first.
+//! Before a sync, a transaction is in the store's log, and no client knows. Before a write, the log may contain half of one. Each
+//! thread counts its own calls. The thread that opens a store calls first, so a fresh store is also killed while it is created.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,8 +16,25 @@ use super::{Event, journal};
 use crate::folder::Folder;
 use crate::system::Process;
 
-/// How long a gateway may take to reach a sync. The calls take about a second.
+/// How long a gateway may take to reach a boundary. The calls take about two seconds.
 const LIMIT: Duration = Duration::from_secs(6);
+
+/// The system calls before which a gateway is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    Sync,
+    Write,
+}
+
+impl Boundary {
+    /// The names for strace.
+    fn calls(self) -> &'static str {
+        match self {
+            Self::Sync => "fsync,fdatasync",
+            Self::Write => "pwrite64",
+        }
+    }
+}
 
 /// A store to begin with.
 #[derive(Debug)]
@@ -28,6 +45,8 @@ impl PreparedStore {
     pub async fn new() -> Self {
         let mut stage = Stage::new(Layout::Apart).await;
         stage.start().await;
+        // It has created the store before it answers.
+        audit(&mut stage.client(), &stage.journal).await;
         stage.stop().await;
         let folder = Folder::new();
         copy(&stage.folder.path().join("store"), folder.path());
@@ -41,15 +60,16 @@ pub fn can_trace() -> bool {
     traced.is_ok_and(|it| it.status.success() && it.stderr.is_empty())
 }
 
-/// Kills a gateway at its n-th sync, starts it again, and checks what is left. None if it has fewer syncs.
-pub async fn run(name: &str, prepared: Option<&PreparedStore>, number: usize) -> Option<Report> {
+/// Kills a gateway at its n-th boundary, starts it again, and checks what is left. None if it has fewer.
+pub async fn run(name: &str, prepared: Option<&PreparedStore>, boundary: Boundary, number: usize) -> Option<Report> {
     let mut stage = Stage::new(Layout::Apart).await;
     if let (Some(prepared), Store::Sqlite(path)) = (prepared, &stage.store) {
         copy(prepared.0.path(), path.parent().expect("it is in a folder"));
     }
-    let inject = format!("inject=fsync,fdatasync:signal=SIGKILL:when={number}");
+    let calls = boundary.calls();
+    let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:signal=SIGKILL:when={number}"));
     // The gateway is the child, and the tracer is not: so it ends with this process.
-    let traced = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &inject];
+    let traced = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject];
     let mut gateway = stage.spawn_through(&traced);
     let mut clients = spawn_clients(&stage, &Plan::small().calls);
     let is_killed = ended(&mut gateway).await;
@@ -57,7 +77,11 @@ pub async fn run(name: &str, prepared: Option<&PreparedStore>, number: usize) ->
         gateway.terminate();
         gateway.ended().await;
     }
-    let what = format!("sync {number}: {}, at {}", if is_killed { "killed" } else { "not reached" }, journal::now_ms());
+    let what = format!(
+        "{boundary:?} {number}: {}, at {}",
+        if is_killed { "killed" } else { "not reached" },
+        journal::now_ms()
+    );
     stage.journal.add(&Event::Fault { what });
     stage.start().await;
     finish(&mut clients).await;

@@ -150,11 +150,10 @@ impl CallHistory<'_> {
             found.push(Violation::ResultChanged { key: key.clone(), operation: operation.clone() });
         }
         let known = self.events.iter().position(|it| match it {
-            Event::Acknowledged { operation, .. } | Event::Final { operation, .. } => operation == id,
+            Event::Acknowledged { operation, .. } | Event::Listed { operation, .. } => operation == id,
             _ => false,
         });
-        let read =
-            self.events.iter().position(|it| matches!(it, Event::Result { operation, .. } if operation == id));
+        let read = self.events.iter().position(|it| matches!(it, Event::Result { operation, .. } if operation == id));
         if read.is_some_and(|read| known.is_none_or(|known| read < known)) {
             found.push(Violation::ResultOfUnknown { key: key.clone(), operation: operation.clone() });
         }
@@ -216,6 +215,7 @@ fn operation(event: &Event) -> Option<&str> {
         | Event::Watched { operation, .. }
         | Event::Result { operation, .. }
         | Event::Cancelled { operation, .. }
+        | Event::Listed { operation, .. }
         | Event::Final { operation, .. } => Some(operation),
         _ => None,
     }

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use openskill_proto::longrunning::operations_client::OperationsClient;
-use openskill_proto::longrunning::{CancelOperationRequest, GetOperationRequest, Operation, WaitOperationRequest, operation};
+use openskill_proto::longrunning::{
+    CancelOperationRequest, GetOperationRequest, Operation, WaitOperationRequest, operation,
+};
 use openskill_proto::v1::invoke_event;
 use openskill_proto::v1::operation_service_client::OperationServiceClient;
 use openskill_proto::v1::{
@@ -13,6 +15,7 @@ use openskill_proto::v1::{
 use prost::Message as _;
 use prost_types::Timestamp;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
@@ -34,10 +37,11 @@ const NEVER: Duration = Duration::from_secs(3600);
 pub struct Client {
     submits: OperationServiceClient<Channel>,
     pub(super) operations: OperationsClient<Channel>,
+    address: SocketAddr,
     journal: Journal,
 }
 
-/// What became of a submit.
+/// How a submit ended.
 enum Submitted {
     Stored(String),
     Refused,
@@ -50,7 +54,7 @@ impl Client {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
         let channel = endpoint.connect_timeout(LIMIT).timeout(LIMIT).connect_lazy();
         let submits = OperationServiceClient::new(channel.clone());
-        Self { submits, operations: OperationsClient::new(channel), journal: journal.clone() }
+        Self { submits, operations: OperationsClient::new(channel), address, journal: journal.clone() }
     }
 
     /// Submits a call, again and again if that is safe. Returns the name of the operation. None if there is none, or nobody
@@ -62,6 +66,10 @@ impl Client {
             Start::Never => now_ms() + NEVER.as_millis() as u64,
         };
         loop {
+            // What is not sent, need not be unknown.
+            while TcpStream::connect(self.address).await.is_err() {
+                tokio::time::sleep(PAUSE).await;
+            }
             match self.try_submit(call, start_at_ms).await {
                 Submitted::Stored(name) => return Some(name),
                 Submitted::Refused if call.is_invalid => return None,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -59,20 +60,22 @@ pub(super) async fn finish(clients: &mut JoinSet<()>) {
 }
 
 /// Submits a call. The first client of a call cancels it, if planned, and reads its result.
-async fn follow(mut client: Client, call: &PlannedCall, mut starts: tokio::sync::watch::Receiver<u64>, is_first: bool) {
+async fn follow(mut client: Client, call: &PlannedCall, mut starts: watch::Receiver<u64>, is_first: bool) {
     let Some(name) = client.submit(call).await else { return };
     if !is_first {
         return;
     }
-    let mut canceller = client.clone();
+    let (mut canceller, is_read) = (client.clone(), Notify::new());
     let cancel = async {
         match call.cancel {
             Cancel::No => return,
             Cancel::After(delay) => tokio::time::sleep(delay).await,
             Cancel::AtRestart => {
                 starts.mark_unchanged();
-                // No further restart: nothing to cancel.
-                let _ = tokio::time::timeout(LIMIT / 3, starts.changed()).await;
+                tokio::select! {
+                    _ = starts.changed() => {}
+                    () = is_read.notified() => return,
+                }
             }
         }
         canceller.cancel(&call.key, &name).await;
@@ -84,6 +87,7 @@ async fn follow(mut client: Client, call: &PlannedCall, mut starts: tokio::sync:
             Read::Wait => client.wait(&call.key, &name).await,
             Read::Watch => client.watch(&call.key, &name).await,
         }
+        is_read.notify_one();
     };
     tokio::join!(cancel, read);
 }

@@ -5,6 +5,10 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
+/// The rounds of a small plan, and the time between them.
+const ROUNDS: u32 = 4;
+const ROUND: Duration = Duration::from_millis(300);
+
 /// A call, and what its client does with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedCall {
@@ -93,28 +97,33 @@ impl Plan {
         Self { calls: calls.collect(), faults: (0..faults).map(fault).collect() }
     }
 
-    /// A few calls of every kind, at once.
+    /// Calls of every kind, one round after the other.
     pub fn small() -> Self {
-        let call = |name: &str| PlannedCall {
-            key: name.to_owned(),
-            at: Duration::ZERO,
-            idempotent: false,
-            has_idempotency_key: false,
-            clients: 1,
-            start: Start::AtOnce,
-            nap_ms: 100,
-            fails: false,
-            is_invalid: false,
-            cancel: Cancel::No,
-            read: Read::Wait,
-        };
-        let idempotent = PlannedCall { idempotent: true, has_idempotency_key: true, read: Read::Watch, ..call("again") };
-        let fails = PlannedCall { has_idempotency_key: true, fails: true, ..call("fails") };
-        let at_restart = PlannedCall { idempotent: true, cancel: Cancel::AtRestart, ..call("cancelled-at-restart") };
-        let cancel = Cancel::After(Duration::from_millis(50));
-        let scheduled = PlannedCall { start: Start::Never, cancel, ..call("cancelled") };
-        Self { calls: vec![call("once"), idempotent, fails, at_restart, scheduled], faults: Vec::new() }
+        Self { calls: (0..ROUNDS).flat_map(round).collect(), faults: Vec::new() }
     }
+}
+
+/// One call of every kind.
+fn round(number: u32) -> [PlannedCall; 5] {
+    let call = |name: &str| PlannedCall {
+        key: format!("{name}-{number}"),
+        at: ROUND * number,
+        idempotent: false,
+        has_idempotency_key: false,
+        clients: 1,
+        start: Start::AtOnce,
+        nap_ms: 100,
+        fails: false,
+        is_invalid: false,
+        cancel: Cancel::No,
+        read: Read::Wait,
+    };
+    let again = PlannedCall { idempotent: true, has_idempotency_key: true, read: Read::Watch, ..call("again") };
+    let fails = PlannedCall { has_idempotency_key: true, fails: true, ..call("fails") };
+    let interrupted = PlannedCall { idempotent: true, cancel: Cancel::AtRestart, ..call("interrupted") };
+    let cancel = Cancel::After(Duration::from_millis(50));
+    let scheduled = PlannedCall { start: Start::Never, cancel, ..call("scheduled") };
+    [call("once"), again, fails, interrupted, scheduled]
 }
 
 fn moment(random: &mut StdRng, number: usize, count: usize, within: Duration) -> Duration {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
 use super::client::Client;
@@ -13,7 +13,7 @@ use super::plan::Victim;
 use super::{Event, journal};
 use crate::folder::Folder;
 use crate::port::Port;
-use crate::system::{PATIENCE, Process, Setup, System};
+use crate::system::{PATIENCE, Process, Setup};
 use crate::wait::until;
 use crate::{fixtures, processes};
 
@@ -50,7 +50,7 @@ pub struct Stage {
     pub store: Store,
     port: Port,
     /// None until it is started.
-    gateway: Option<System>,
+    gateway: Option<Process>,
     worker: Option<Process>,
     /// How often a gateway was started.
     starts: watch::Sender<u64>,
@@ -105,9 +105,16 @@ impl Stage {
         self.folder.path().join("gateway.log")
     }
 
-    /// Starts a gateway, and waits until it serves.
+    /// Starts a gateway, and waits until it listens.
     pub async fn start(&mut self) {
-        self.gateway = Some(self.gateway_setup().start().await);
+        let (address, log) = (self.address(), self.log());
+        let gateway = self.gateway.insert(self.gateway_setup().spawn());
+        until("the gateway listens", PATIENCE, || {
+            let text = || std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(!gateway.has_ended(), "it ended:\n{}", text());
+            async move { TcpStream::connect(address).await.ok() }
+        })
+        .await;
         self.starts.send_modify(|it| *it += 1);
     }
 
@@ -130,10 +137,7 @@ impl Stage {
 
     fn configure(&self, setup: Setup, name: &str) -> Setup {
         let path = |name: &str| self.folder.path().join(name);
-        setup
-            .data(&path("data"))
-            .log_to(&path(&format!("{name}.log")))
-            .with("TMPDIR", path("tmp").display())
+        setup.data(&path("data")).log_to(&path(&format!("{name}.log"))).with("TMPDIR", path("tmp").display())
     }
 
     fn skills(&self) -> String {
@@ -146,7 +150,7 @@ impl Stage {
 
     /// Kills processes at once. Starts the gateway again if it was among them.
     pub async fn kill(&mut self, victim: Victim) {
-        let gateway = self.gateway.as_ref().expect("a gateway runs").process.pid();
+        let gateway = self.gateway.as_ref().expect("a gateway runs").pid();
         let workers = processes::children(gateway, "--exit-with-parent");
         self.journal.add(&Event::Fault { what: format!("{victim:?} at {}", journal::now_ms()) });
         let victims = match victim {
@@ -158,7 +162,7 @@ impl Stage {
             processes::send(pid, Signal::KILL);
         }
         if !matches!(victim, Victim::Worker(_)) {
-            self.gateway.as_mut().expect("a gateway runs").process.ended().await;
+            self.gateway.as_mut().expect("a gateway runs").ended().await;
             self.start().await;
         }
     }
@@ -166,8 +170,8 @@ impl Stage {
     /// Ends the gateway in order.
     pub async fn stop(&mut self) {
         if let Some(gateway) = &mut self.gateway {
-            gateway.process.terminate();
-            gateway.process.ended().await;
+            gateway.terminate();
+            gateway.ended().await;
         }
         self.gateway = None;
     }

@@ -47,23 +47,11 @@ fn id(key: &str) -> String {
 }
 
 fn success(run: &str) -> Outcome {
-    Outcome {
-        success: true,
-        code: String::new(),
-        may_have_run: true,
-        run: run.to_owned(),
-        message: String::new(),
-    }
+    Outcome { success: true, code: String::new(), may_have_run: true, run: run.to_owned(), message: String::new() }
 }
 
 fn failure(code: &str, may_have_run: bool) -> Outcome {
-    Outcome {
-        success: false,
-        code: code.to_owned(),
-        may_have_run,
-        run: String::new(),
-        message: "it failed".to_owned(),
-    }
+    Outcome { success: false, code: code.to_owned(), may_have_run, run: String::new(), message: "it failed".to_owned() }
 }
 
 /// A history in which everything happens that may happen.
@@ -144,12 +132,24 @@ fn every_planted_fault_is_found_and_named() {
     let scheduled =
         Event::Submitted { key: "once".to_owned(), has_idempotency_key: false, start_at_ms: 9_000, time_ms: EARLY };
     for (planted, sentence) in [
-        (without(&end("lost", failure("UNAVAILABLE", true))), "lost: operations/lost was acknowledged, and is not there"),
+        (
+            without(&end("lost", failure("UNAVAILABLE", true))),
+            "lost: operations/lost was acknowledged, and is not there",
+        ),
         (replace(&end("once", success("1")), unfinished), "once: operations/once has no result at the end"),
-        (with([result("lost", failure("INTERNAL", true))]), "lost: two reads of operations/lost gave different results"),
-        (replace(&end("again", success("3")), end("again", success("2"))), "again: operations/again has another result"),
+        (
+            with([result("lost", failure("INTERNAL", true))]),
+            "lost: two reads of operations/lost gave different results",
+        ),
+        (
+            replace(&end("again", success("3")), end("again", success("2"))),
+            "again: operations/again has another result",
+        ),
         (with([effect("once", "9", false)]), "once: the skill ran 2 times and is not idempotent"),
-        (without(&effect("stored", "5", false)), "stored: operations/stored succeeded, and the run that it names had no"),
+        (
+            without(&effect("stored", "5", false)),
+            "stored: operations/stored succeeded, and the run that it names had no",
+        ),
         (with([effect("nobody", "9", true)]), "nobody: a skill ran for a call that nobody submitted"),
         (with([effect("invalid", "9", true)]), "invalid: every submit was refused, and the skill ran"),
         (with([effect("gone", "9", true)]), "gone: the skill ran, and there is no operation"),

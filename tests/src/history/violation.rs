@@ -30,7 +30,9 @@ impl Display for Violation {
             Self::Unfinished { key, operation, state } => {
                 write!(to, "{key}: {operation} has no result at the end, its state is {state}")
             }
-            Self::ResultChanged { key, operation } => write!(to, "{key}: two reads of {operation} gave different results"),
+            Self::ResultChanged { key, operation } => {
+                write!(to, "{key}: two reads of {operation} gave different results")
+            }
             Self::OtherEnd { key, operation } => {
                 write!(to, "{key}: {operation} has another result at the end than one that a client read")
             }
