@@ -1,3 +1,6 @@
 //! Operations: calls that a store keeps until they have ended.
 
+mod commands;
+mod histories;
+mod rest;
 mod takeover;

@@ -17,7 +17,7 @@ use crate::gateway::Gateway;
 /// The number of events that are read at once.
 const BATCH: i64 = 100;
 
-struct Watch {
+struct OperationWatch {
     gateway: Arc<Gateway>,
     principal: Principal,
     name: String,
@@ -35,7 +35,7 @@ pub(crate) fn watch(
     name: &str,
     after: u64,
 ) -> impl Stream<Item = Result<OperationEvent, SkillError>> + Send + 'static {
-    let watch = Watch {
+    let watch = OperationWatch {
         gateway: Arc::clone(gateway),
         principal,
         name: name.to_owned(),
@@ -51,7 +51,7 @@ pub(crate) fn watch(
     })
 }
 
-impl Watch {
+impl OperationWatch {
     async fn next(&mut self) -> Result<Option<OperationEvent>, SkillError> {
         let own = Arc::clone(&self.gateway.long_running);
         loop {

@@ -192,7 +192,7 @@ async fn operations_are_listed_in_pages_and_what_is_not_known_is_refused() {
 #[tokio::test]
 async fn another_principals_operation_does_not_exist() {
     let keys = Keys::new();
-    let (ada, eve) = (keys.create("ada", &[]), keys.create("eve", &[]));
+    let (ada, eve) = (keys.create("ada", &["--skills", "in_wait"]), keys.create("eve", &["--skills", "in_wait"]));
     let system = keys.up().with(STORE.0, STORE.1).start().await;
     let authorization = format!("Bearer {ada}");
     let headers = [("authorization", authorization.as_str()), ("prefer", "respond-async")];
