@@ -33,7 +33,7 @@ struct Rest {
 
 /// What a run does next.
 enum Step {
-    Event(Event),
+    Event(Box<Event>),
     Lost,
     Cancelled,
 }
@@ -60,13 +60,7 @@ impl Rest {
     async fn next(mut self) -> (Result<InvokeEvent, SkillError>, Option<Self>) {
         loop {
             let event = match self.step().await {
-                Step::Event(Event::Result(result)) => {
-                    let may_have_run = result.success || !result.not_started;
-                    let outcome = Outcome { attempts: 1, may_have_run, ..Outcome::from_result(result) };
-                    let outcome = outcome.with_retry_advice(self.is_idempotent, false);
-                    return (Ok(self.end(outcome, true).await), None);
-                }
-                Step::Event(event) => event,
+                Step::Event(event) => *event,
                 Step::Lost => {
                     let outcome = Outcome { attempts: 1, may_have_run: true, ..Outcome::from_error(lost()) };
                     return (Ok(self.end(outcome, false).await), None);
@@ -76,6 +70,12 @@ impl Rest {
                     return (Ok(self.end(outcome, false).await), None);
                 }
             };
+            if let Event::Result(result) = event {
+                let may_have_run = result.success || !result.not_started;
+                let outcome = Outcome { attempts: 1, may_have_run, ..Outcome::from_result(result) };
+                let outcome = outcome.with_retry_advice(self.is_idempotent, false);
+                return (Ok(self.end(outcome, true).await), None);
+            }
             self.record.note_relayed(&event);
             if let Some(event) = invoke_event(event) {
                 return (Ok(self.event(event)), Some(self));
@@ -87,7 +87,7 @@ impl Rest {
         tokio::select! {
             biased;
             event = self.resumed.events.next() => match event {
-                Ok(Some(event)) => Step::Event(event),
+                Ok(Some(event)) => Step::Event(Box::new(event)),
                 Ok(None) | Err(_) => Step::Lost,
             },
             () = self.call.cancellation.notified() => Step::Cancelled,

@@ -88,7 +88,7 @@ async fn a_client_that_waits_gets_what_invoke_answers_or_the_operation() {
     let answer = invoke(&system, "in_fail", json!({}), "respond-async, wait=60").await;
     let called = system.call("in_fail", json!({})).await;
     assert_eq!((answer.status, answer.code()), (called.status, called.code()), "{answer:?}");
-    let answer = invoke(&system, "in_wait", json!({"seconds": 30}), "respond-async, wait=0").await;
+    let answer = invoke(&system, "in_wait", json!({"ms": 30_000}), "respond-async, wait=0").await;
     assert_eq!((answer.status, &answer.json()["done"]), (202, &json!(false)), "{answer:?}");
     // Without the other preference, it is a call.
     assert_eq!(invoke(&system, "in_echo", json!({}), "wait=60").await.status, 200);
@@ -131,7 +131,7 @@ async fn events_resume_after_the_last_one_that_a_client_has() {
 #[tokio::test]
 async fn a_running_operation_is_cancelled_then_retried_or_removed() {
     let system = start().await;
-    let path = submit(&system, "in_wait", json!({"seconds": 300})).await;
+    let path = submit(&system, "in_wait", json!({"ms": 300_000})).await;
     let refused = delete(&system, &path).await;
     assert_eq!(refused.status, 409, "{refused:?}");
     assert_eq!(system.post(&format!("{path}:cancel"), &[], "").await.status, 200);
@@ -196,7 +196,7 @@ async fn another_principals_operation_does_not_exist() {
     let system = keys.up().with(STORE.0, STORE.1).start().await;
     let authorization = format!("Bearer {ada}");
     let headers = [("authorization", authorization.as_str()), ("prefer", "respond-async")];
-    let answer = system.post("/skills/in_wait:invoke", &headers, r#"{"input": {"seconds": 300}}"#).await;
+    let answer = system.post("/skills/in_wait:invoke", &headers, r#"{"input": {"ms": 300000}}"#).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     let path = answer.header("location");
     assert_eq!(get(&system, &ada, path).await.json()["metadata"]["principal"], "ada");

@@ -60,7 +60,7 @@ metrics! {
     JAILED "openskill_jailed_calls_total" Counter ["level"] Gateway
         "Calls that a skill's process answered, by the level of its [jail](runners/jail.md).";
     OPERATIONS "openskill_operations_total" Counter ["state"] Gateway
-        "[Operations](operations.md) that ended at this gateway: `succeeded`, `failed` or `cancelled`.";
+        "Stored calls ([operations](operations.md)) that ended at this gateway: `succeeded`, `failed` or `cancelled`.";
     OPERATIONS_WAITING "openskill_operations_waiting" Gauge [] Gateway
         "Operations in the store that wait for their time or their turn, at the last look.";
     OPERATIONS_RUNNING "openskill_operations_running" Gauge [] Gateway

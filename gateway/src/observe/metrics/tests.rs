@@ -90,7 +90,8 @@ fn a_gateway_has_every_metric_of_the_table_that_is_a_gateways() {
     let series = metrics.skills.get("a", "http");
     metrics.count_call(&call("a"), Some(&series), &failed(ErrorCode::Timeout, Blame::Skill));
     let certificate = CertificateGauge { name: "public", ends: Some(Time(0)), is_stale: false };
-    let snapshot = metrics.snapshot(&Gauges { certificates: vec![certificate], ..Gauges::default() });
+    let operations = Some(OperationGauges { waiting: 1, running: 1, oldest: Duration::from_secs(1) });
+    let snapshot = metrics.snapshot(&Gauges { certificates: vec![certificate], operations, ..Gauges::default() });
     let mut found: Vec<_> = snapshot.families().iter().map(|family| family.metric.name).collect();
     let mut expected: Vec<_> = ALL.iter().filter(|it| it.process != ProcessKind::Worker).map(|it| it.name).collect();
     found.sort_unstable();
