@@ -3,4 +3,6 @@
 mod commands;
 mod histories;
 mod rest;
+mod shared;
+mod stage;
 mod takeover;

@@ -5,6 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use openskill_store::conformance::check_all;
+use openskill_store::durability::examine;
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{End, NewOperation, State, StoredEvent, Submission};
 use openskill_store::{Location, Store, now_ms};
@@ -49,6 +50,19 @@ async fn gateways_that_start_at_once_create_the_tables_once() {
     for (number, store) in stores.into_iter().enumerate() {
         let id = number.to_string();
         assert_eq!(store.unwrap().submit(&operation(&id)).await, Ok(Submission::Stored));
+    }
+}
+
+#[tokio::test]
+async fn a_server_says_what_an_acknowledged_operation_survives() {
+    let Some(programs) = Postgres::or_skip() else { return };
+    for (settings, wanted, is_durable) in [
+        (&["full_page_writes = on"][..], "a crash of the server, but not the loss of its disk", true),
+        (&["full_page_writes = off"], "full_page_writes is off", false),
+    ] {
+        let server = Server::start_with(&programs, settings).await;
+        let found = examine(&Location::Postgres(server.url("postgres"))).await.unwrap();
+        assert!(found.text.contains(wanted) && found.is_durable == is_durable, "{found:?}");
     }
 }
 

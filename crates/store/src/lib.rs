@@ -12,12 +12,14 @@
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them
 //! - [`page`]: where a page of a list ends
+//! - [`durability`]: what an acknowledged operation survives
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
 //! - `schema`: the tables, and how older ones become newer ones
 //! - `conformance`: what every engine must do, as checks for tests
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod durability;
 pub mod engine;
 pub mod operation;
 pub mod operations;

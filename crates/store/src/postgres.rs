@@ -29,8 +29,10 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use crate::durability::Durability;
 use crate::engine::{Engine, Rows, Statement, StoreError};
 use connection::{Connection, Job};
+use session::DatabaseSession;
 use settings::Settings;
 
 /// The connections of one gateway.
@@ -41,6 +43,12 @@ const MAX_WAITING: usize = 1024;
 
 /// How long a transaction waits for its turn and for a server.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Finds out what an acknowledged operation survives.
+pub(crate) async fn durability(url: &str) -> Result<Durability, StoreError> {
+    let settings = Settings::parse(url)?;
+    DatabaseSession::open(&settings).await?.durability().await
+}
 
 /// Connections to a database. They end when this is dropped.
 pub struct Postgres {

@@ -1,11 +1,12 @@
 //! `openskill doctor`: reports what this machine supports, what skills require, and whether the certificate of the
-//! configured gateway is valid, and when it expires.
+//! configured gateway is valid, and when it expires. Also says what the store of operations survives.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::Uri;
 use openskill_net::tls::certificate_info::CertificateInfo;
 use openskill_net::tls::inspect::{Inspection, inspect};
+use openskill_store::durability::{self, Durability};
 use openskill_worker::doctor::{Examination, Finding, Status, examine};
 use serde_json::{Value, json};
 
@@ -21,6 +22,7 @@ pub(super) fn run(args: &DoctorArgs, settings: &Settings, raw: &RawSettings) -> 
     block_on(async {
         let mut found = examine(config).await.map_err(Failure::system("setting up the sandbox"))?;
         found.machine.extend(certificate(settings).await);
+        found.machine.extend(store(settings).await);
         if args.json {
             print_value(&to_json(&found));
         } else {
@@ -51,6 +53,15 @@ fn to_json(found: &Examination) -> Value {
     };
     json!({ "good": found.is_good(), "machine": list(&found.machine), "skills": list(&found.skills),
         "available": found.available, "unavailable": found.unavailable })
+}
+
+/// Says what an acknowledged operation survives. Returns `None` if no store is set.
+async fn store(settings: &Settings) -> Option<Finding> {
+    let (status, text) = match durability::examine(settings.gateway.operations.store.as_ref()?).await {
+        Ok(Durability { text, is_durable }) => (if is_durable { Status::Ok } else { Status::Part }, text),
+        Err(error) => (Status::No, format!("OPENSKILL_STORE: {error}")),
+    };
+    Some(Finding { topic: "store".to_owned(), status, text })
 }
 
 /// The remaining lifetime that triggers a warning, in seconds.

@@ -11,7 +11,9 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 use super::failure::{Failure, describe, judge};
 use super::settings::Settings;
 use super::values;
+use crate::durability::Durability;
 use crate::engine::{Rows, Statement, StoreError, Value};
+use crate::now_ms;
 
 /// The oldest version that is supported, as the server counts.
 const OLDEST_VERSION: i64 = 150_000;
@@ -23,6 +25,13 @@ const SETTINGS: &str = "SET statement_timeout = '10s'; SET idle_in_transaction_s
 
 const SERVER: &str = "SELECT current_setting('server_version_num'), current_setting('server_version'), \
                       current_setting('fsync'), current_setting('synchronous_commit')";
+
+const DURABILITY: &str = "SELECT current_setting('server_version'), current_setting('synchronous_commit'), \
+                          current_setting('synchronous_standby_names'), current_setting('full_page_writes'), \
+                          current_setting('fsync'), (extract(epoch from clock_timestamp()) * 1000)::bigint";
+
+/// Leases are ten seconds long.
+const MAX_SKEW_MS: i64 = 2_000;
 
 /// The maximum number of statements that are sent together.
 const MAX_GROUP: usize = 16;
@@ -76,6 +85,44 @@ impl DatabaseSession {
             }
         }
         Ok(())
+    }
+
+    /// Says in words what the server's settings mean for an acknowledged operation.
+    pub(super) async fn durability(&self) -> Result<Durability, StoreError> {
+        let asked = self.client.simple_query(DURABILITY).await;
+        let messages = asked.map_err(|error| failure(&self.name, &error))?;
+        let row = messages.iter().find_map(|it| if let SimpleQueryMessage::Row(row) = it { Some(row) } else { None });
+        let column = |number: usize| row.and_then(|it| it.try_get(number).ok().flatten()).unwrap_or_default();
+        let [version, commit, standbys, full_pages, fsync] = [0, 1, 2, 3, 4].map(column);
+        let skew_ms = column(5).parse::<i64>().unwrap_or_default() - now_ms();
+        let mut survives = vec!["a crash of the gateways"];
+        let mut lacks = Vec::new();
+        match (fsync, commit, standbys) {
+            ("off", _, _) | (_, "off", _) => {
+                lacks.push("fsync or synchronous_commit is off, so a crash of the server loses it")
+            }
+            (_, "local" | "on", "") | (_, "local", _) => {
+                survives.push("a crash of the server, but not the loss of its disk")
+            }
+            (_, "remote_write", _) if standbys.is_empty() => {
+                survives.push("a crash of the server, but not the loss of its disk")
+            }
+            _ => survives.push("the loss of the server, if a synchronous standby is promoted"),
+        }
+        if full_pages == "off" {
+            lacks.push("full_page_writes is off, so a loss of power may damage tables");
+        }
+        let skew = format!("the clocks differ by {:.1} s: leases end too early or too late", skew_ms as f64 / 1000.0);
+        if skew_ms.abs() > MAX_SKEW_MS {
+            lacks.push(&skew);
+        }
+        let (name, lacks_text) = (&self.name, lacks.join("; "));
+        let separator = if lacks.is_empty() { "" } else { "; but " };
+        let text = format!(
+            "PostgreSQL {version} at {name}: an acknowledged operation survives {}{separator}{lacks_text}",
+            survives.join(" and ")
+        );
+        Ok(Durability { text, is_durable: lacks.is_empty() })
     }
 
     pub(super) fn is_closed(&self) -> bool {
