@@ -2214,6 +2214,9 @@ pub struct Skill {
     /// Example calls that fail, from the manifest.
     #[prost(message, repeated, tag = "29")]
     pub failing_examples: ::prost::alloc::vec::Vec<FailingExample>,
+    /// How its operations are tried again. Absent: they are not.
+    #[prost(message, optional, tag = "30")]
+    pub retry: ::core::option::Option<RetryRules>,
 }
 /// A version of a skill.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2244,6 +2247,19 @@ pub struct FailingExample {
     /// The code of its error.
     #[prost(enumeration = "ErrorCode", tag = "2")]
     pub code: i32,
+}
+/// How operations of a skill are tried again after an error that may pass. Only if the skill did not run, or is idempotent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RetryRules {
+    /// How often its skill runs at most.
+    #[prost(uint32, tag = "1")]
+    pub attempts: u32,
+    /// The pause after the first run, in milliseconds. Each later one is twice as long.
+    #[prost(uint32, tag = "2")]
+    pub after_ms: u32,
+    /// The longest pause, in milliseconds.
+    #[prost(uint32, tag = "3")]
+    pub max_after_ms: u32,
 }
 /// Whether calls of a skill become tasks of MCP clients, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

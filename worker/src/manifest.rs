@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use openskill_proto::error::Meaning;
-use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, FailingExample, TaskRules};
+use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, FailingExample, RetryRules, TaskRules};
 use openskill_sandbox::Limits;
 use openskill_skill::versions::NO_VERSION;
 use serde_json::Value;
@@ -76,6 +76,8 @@ pub struct Manifest {
     pub circuit_rules: Option<CircuitRules>,
     /// Overrides the gateway's settings for calls that become tasks of MCP clients.
     pub task: Option<TaskRules>,
+    /// How its operations are tried again.
+    pub retry: Option<RetryRules>,
     /// The prompts and resources that the manifest declares for MCP clients.
     pub offerings: McpOfferings,
     /// The maximum number of concurrent calls of this skill per worker.
@@ -264,6 +266,7 @@ impl Manifest {
             presentation: presentation::resolve(raw.title, raw.icons)?,
             circuit_rules: raw.circuit.map(rules::RawCircuit::resolve).transpose()?,
             task: raw.task.map(rules::RawTask::resolve).transpose()?,
+            retry: raw.retry.map(rules::RawRetry::resolve).transpose()?,
             offerings: offerings::resolve(raw.prompts, raw.resources, file)?,
             jail: Jail::resolve(raw.jail, raw.network.as_ref(), raw.readable)?,
             id: raw.id,

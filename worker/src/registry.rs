@@ -320,6 +320,7 @@ impl Entry {
             argument_rules: Some(manifest.argument_rules.clone()),
             circuit_rules: manifest.circuit_rules,
             task: manifest.task,
+            retry: manifest.retry,
             approval: approval.into(),
             repeatable: manifest.tool_hints.repeatable,
             untrusted: manifest.tool_hints.untrusted,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::stream::{Stream, StreamExt as _};
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, OperationRun, SkillError, SkillResult};
+use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, OperationRun, RetryRules, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{Claim, End, Operation as StoredOperation, State, StoredEvent};
 use openskill_store::{Store, now_ms};
@@ -23,8 +23,8 @@ use crate::call::reading;
 use crate::call::request::Call;
 use crate::call::result::result;
 use crate::dispatch::kept_run;
-use crate::gateway::Shard;
-use crate::serve::streams;
+use crate::gateway::{Gateway, Shard};
+use crate::streams;
 
 /// Events are stored together that come within this time, up to this number.
 const BATCH_TIME: Duration = Duration::from_millis(50);
@@ -47,8 +47,8 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 enum ClaimEnd {
     /// With this result.
     Finish(Box<SkillResult>),
-    /// The skill did not start. Try again after a while.
-    Postpone { after_ms: i64 },
+    /// Try again after a while. `may_have_run`: a worker may still have an earlier run.
+    Postpone { after_ms: i64, may_have_run: bool },
     /// Another gateway has it, or it was given back.
     Drop,
 }
@@ -63,7 +63,7 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         Ok(next) => next,
         Err(error) => {
             tracing::error!(%error, operation = operation.id, "an operation can't be started now");
-            ClaimEnd::Postpone { after_ms: RETRY_MS.0 }
+            ClaimEnd::Postpone { after_ms: RETRY_MS.0, may_have_run: claim.may_have_run }
         }
     };
     match next {
@@ -72,9 +72,9 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
             finish(store, &claim, &end).await;
             shard.gateway.observer.metrics.operations.inc(state_name(end.state));
         }
-        ClaimEnd::Postpone { after_ms } => {
+        ClaimEnd::Postpone { after_ms, may_have_run } => {
             // If this fails, the operation is free when its lease ends.
-            let _ = store.postpone(claim.fence(), now_ms() + after_ms, claim.may_have_run).await;
+            let _ = store.postpone(claim.fence(), now_ms() + after_ms, may_have_run).await;
         }
         ClaimEnd::Drop => {}
     }
@@ -114,7 +114,8 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
     let Ok(permit) = gateway.try_admit(&call) else {
         // A worker keeps an earlier run only for a while.
         let most = if claim.may_have_run { RESUME_MS } else { i64::MAX };
-        return Ok(ClaimEnd::Postpone { after_ms: backoff(operation, 0).min(most) });
+        let after_ms = backoff(operation, 0).min(most);
+        return Ok(ClaimEnd::Postpone { after_ms, may_have_run: claim.may_have_run });
     };
     gateway.long_running.running.lock().insert(operation.id.clone(), Arc::clone(&call));
     let resumed = if claim.may_have_run { kept_run::resume(shard, &call).await } else { None };
@@ -136,10 +137,29 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
     let may_run_again = was_resumed && is_idempotent;
     Ok(match &result.error {
         Some(error) if may_start_later(error) || (may_run_again && error.code() == ErrorCode::Unavailable) => {
-            ClaimEnd::Postpone { after_ms: backoff(operation, error.retry_after_ms) }
+            ClaimEnd::Postpone { after_ms: backoff(operation, error.retry_after_ms), may_have_run: false }
         }
-        _ => ClaimEnd::Finish(Box::new(result)),
+        Some(error) => match retry_after(gateway, &call, operation, error) {
+            Some(after_ms) => ClaimEnd::Postpone { after_ms, may_have_run: false },
+            None => ClaimEnd::Finish(Box::new(result)),
+        },
+        None => ClaimEnd::Finish(Box::new(result)),
     })
+}
+
+/// Returns the pause before the next run, if the rules of the skill allow one after this error.
+fn retry_after(gateway: &Gateway, call: &Call, operation: &StoredOperation, error: &SkillError) -> Option<i64> {
+    let skill = &gateway.find_route(call)?.entry.skill;
+    let RetryRules { attempts, after_ms, max_after_ms } = skill.retry?;
+    let earlier_runs = u32::try_from(operation.runs).ok()?;
+    let may_pass = error.code().meaning().retryable && (skill.idempotent || !error.may_have_run);
+    if !may_pass || earlier_runs + 1 >= attempts {
+        return None;
+    }
+    let doubled = u64::from(after_ms).saturating_mul(1 << earlier_runs.min(32));
+    // Operations that failed together do not come back together.
+    let pause = doubled.min(max_after_ms.into()) as f64 * rand::random_range(0.9..1.1);
+    i64::try_from((pause as u64).max(error.retry_after_ms)).ok()
 }
 
 /// What becomes of an operation whose skill must not start: it was cancelled meanwhile, or another gateway has it.

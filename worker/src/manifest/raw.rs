@@ -21,7 +21,7 @@ use super::offerings::{RawPrompt, RawResource};
 use super::presentation::RawIcon;
 use super::process::Env;
 use super::python::{Isolation, RawPython};
-use super::rules::{Affinity, Approval, RawArguments, RawCircuit, RawTask};
+use super::rules::{Affinity, Approval, RawArguments, RawCircuit, RawRetry, RawTask};
 use super::schema::Parameters;
 
 /// The maximum concurrency limit of a skill.
@@ -76,6 +76,7 @@ pub(super) struct RawManifest {
     pub(super) affinity: Option<Affinity>,
     pub(super) circuit: Option<RawCircuit>,
     pub(super) task: Option<RawTask>,
+    pub(super) retry: Option<RawRetry>,
     pub(super) prompts: Vec<RawPrompt>,
     pub(super) resources: Vec<RawResource>,
     pub(super) concurrency: Option<usize>,

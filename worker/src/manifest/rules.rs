@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use openskill_proto::v1::{ArgumentPolicy, ArgumentRules, CircuitRules, TaskRules, TaskSupport};
+use openskill_proto::v1::{ArgumentPolicy, ArgumentRules, CircuitRules, RetryRules, TaskRules, TaskSupport};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,6 +17,9 @@ const MAX_AFTER_MS: u32 = 86_400_000;
 /// The maximum number of calls or failures of a circuit breaker, and its maximum time in seconds (one day).
 const MOST_CALLS: u32 = 1_000_000;
 const MOST_SECONDS: u32 = 86_400;
+
+/// The maximum number of runs of an operation.
+const MAX_ATTEMPTS: u32 = 100;
 
 /// The property that calls have in common that go to the same worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -203,5 +206,28 @@ impl RawTask {
             Support::Required => TaskSupport::Required,
         };
         Ok(TaskRules { support: support.into(), after_ms: self.after_ms })
+    }
+}
+
+/// How operations are tried again, as the manifest says it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRetry {
+    attempts: u32,
+    after_ms: Option<u32>,
+    max_after_ms: Option<u32>,
+}
+
+impl RawRetry {
+    pub(super) fn resolve(self) -> Result<RetryRules, ManifestFault> {
+        let after_ms = self.after_ms.unwrap_or(1_000);
+        let max_after_ms = self.max_after_ms.unwrap_or(after_ms.max(3_600_000));
+        if !(1..=MAX_ATTEMPTS).contains(&self.attempts) {
+            return refuse("retry", format!("attempts must be 1 to {MAX_ATTEMPTS}"));
+        }
+        if after_ms == 0 || after_ms > max_after_ms || max_after_ms > MAX_AFTER_MS {
+            return refuse("retry", format!("after_ms must be 1 to max_after_ms, which is at most {MAX_AFTER_MS}"));
+        }
+        Ok(RetryRules { attempts: self.attempts, after_ms, max_after_ms })
     }
 }
