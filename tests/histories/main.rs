@@ -67,7 +67,7 @@ async fn run(settings: &Settings) -> bool {
         for workers in 1..=2 {
             let seconds = settings.seconds as f64 / 2.0;
             let [calls, faults] = [CALLS, FAULTS].map(|rate| (rate * seconds).ceil() as usize);
-            let plan = Plan::random(settings.seed + workers, Duration::from_secs_f64(seconds), calls, faults);
+            let plan = Plan::random(2 * settings.seed + workers, Duration::from_secs_f64(seconds), calls, faults);
             let name = format!("kill-{}-{workers}", settings.seed);
             is_valid &= print(&kill::run(&name, plan, workers as usize).await);
         }

@@ -46,7 +46,7 @@ pub enum Event {
     /// The call was certainly not stored.
     Refused { key: String, reason: String },
     /// The connection broke before an answer: the call may have been stored.
-    Unknown { key: String },
+    Unknown { key: String, reason: String },
     /// A skill started. The skill writes this.
     Effect {
         key: String,
@@ -95,7 +95,7 @@ impl Event {
             Self::Submitted { key, .. }
             | Self::Acknowledged { key, .. }
             | Self::Refused { key, .. }
-            | Self::Unknown { key }
+            | Self::Unknown { key, .. }
             | Self::Effect { key, .. }
             | Self::Watched { key, .. }
             | Self::Result { key, .. }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
+use tonic_types::StatusExt as _;
 
 use super::journal::{Journal, now_ms};
 use super::plan::{PlannedCall, Start};
@@ -96,8 +97,9 @@ impl Client {
                 self.journal.add(&Event::Refused { key: key(), reason: status.message().to_owned() });
                 Submitted::Refused
             }
-            Err(_) => {
-                self.journal.add(&Event::Unknown { key: key() });
+            Err(status) => {
+                let reason = format!("{:?}: {}", status.code(), status.message());
+                self.journal.add(&Event::Unknown { key: key(), reason });
                 Submitted::Unknown
             }
         }
@@ -197,17 +199,10 @@ fn submit_request(call: &PlannedCall, start_at_ms: u64) -> SubmitRequest {
     }
 }
 
-/// Whether the gateway certainly did not store the call.
+/// Whether the gateway says that it did not store the call.
 fn is_refusal(status: &Status) -> bool {
-    matches!(
-        status.code(),
-        Code::InvalidArgument
-            | Code::NotFound
-            | Code::FailedPrecondition
-            | Code::ResourceExhausted
-            | Code::PermissionDenied
-            | Code::Unauthenticated
-    )
+    let details = status.get_error_details();
+    details.error_info().and_then(|it| it.metadata.get("may_have_run")).is_some_and(|it| it == "false")
 }
 
 /// What a gateway says about an operation besides its result.

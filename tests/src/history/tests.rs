@@ -14,7 +14,7 @@ fn acknowledged(key: &str) -> Event {
 }
 
 fn unknown(key: &str) -> Event {
-    Event::Unknown { key: key.to_owned() }
+    Event::Unknown { key: key.to_owned(), reason: "transport error".to_owned() }
 }
 
 fn refused(key: &str) -> Event {
