@@ -1,6 +1,7 @@
 //! Makes histories of operations while gateways and workers are killed, and checks them. `make histories` runs all scenarios.
 //!
 //! - `kill`: `openskill up` on SQLite; the gateway, its workers or everything is killed at random moments
+//! - `shared`: two gateways share two workers and PostgreSQL; gateways and workers are killed, and gateways are stopped for a while
 //! - `boundaries`: a gateway on SQLite is killed at each sync to disk, and at some writes
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
@@ -15,12 +16,14 @@ use openskill_tests::history::kill;
 use openskill_tests::history::plan::Plan;
 use openskill_tests::history::report::Report;
 use openskill_tests::interrupt::interrupted;
+use openskill_tests::postgres::{Postgres, Server};
 
 use settings::{Settings, USAGE};
 
 /// Calls and faults, a second.
 const CALLS: f64 = 5.0;
 const FAULTS: f64 = 0.4;
+const SHARED_FAULTS: f64 = 0.2;
 
 /// How many syncs of a store that is created, and of one that is there, have a gateway killed.
 const FRESH: usize = 8;
@@ -72,6 +75,9 @@ async fn run(settings: &Settings) -> bool {
             is_valid &= print(&kill::run(&name, plan, workers as usize).await);
         }
     }
+    if settings.runs("shared") {
+        is_valid &= run_shared(settings).await;
+    }
     if settings.runs("boundaries") {
         if !boundaries::can_trace() {
             println!("boundaries: skipped, because strace is not there or may not trace");
@@ -83,6 +89,21 @@ async fn run(settings: &Settings) -> bool {
         let first = settings.seed as usize % WRITE_STEP;
         let writes = (1..=WRITES).map(|it| first + it * WRITE_STEP);
         is_valid &= run_boundaries("write", Some(&prepared), Boundary::Write, writes).await;
+    }
+    is_valid
+}
+
+/// Runs gateways that share the newest and the oldest PostgreSQL that is here.
+async fn run_shared(settings: &Settings) -> bool {
+    let versions = [("newest", Postgres::or_skip()), ("oldest", Postgres::oldest_or_skip())];
+    let mut is_valid = true;
+    for (version, programs) in versions.into_iter().filter_map(|(version, it)| Some((version, it?))) {
+        let server = Server::start(&programs).await;
+        let seconds = settings.seconds as f64;
+        let [calls, faults] = [CALLS, SHARED_FAULTS].map(|rate| (rate * seconds).ceil() as usize);
+        let plan = Plan::shared(settings.seed, Duration::from_secs_f64(seconds), calls, faults);
+        let name = format!("shared-{}-{version}", settings.seed);
+        is_valid &= print(&kill::run_shared(&name, plan, server.url(&server.database())).await);
     }
     is_valid
 }

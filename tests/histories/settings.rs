@@ -1,15 +1,15 @@
 //! The command line.
 
 /// The scenarios, in the order they run.
-pub(crate) const SCENARIOS: [&str; 2] = ["kill", "boundaries"];
+pub(crate) const SCENARIOS: [&str; 3] = ["kill", "shared", "boundaries"];
 
 /// The usage message.
-pub(crate) const USAGE: &str = "usage: histories [--seed N] [--seconds 60] [--only kill,boundaries]";
+pub(crate) const USAGE: &str = "usage: histories [--seed N] [--seconds 60] [--only kill,shared,boundaries]";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) seed: u64,
-    /// How long `kill` kills.
+    /// How long `kill` and `shared` kill.
     pub(crate) seconds: u64,
     pub(crate) only: Vec<String>,
 }

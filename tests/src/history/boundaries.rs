@@ -19,6 +19,9 @@ use crate::system::Process;
 /// How long a gateway may take to reach a boundary. The calls take about two seconds.
 const LIMIT: Duration = Duration::from_secs(6);
 
+/// The worker is not traced.
+const LAYOUT: Layout = Layout::Apart { gateways: 1, workers: 1 };
+
 /// The system calls before which a gateway is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
@@ -43,7 +46,7 @@ pub struct PreparedStore(Folder);
 impl PreparedStore {
     /// Has a gateway create a store.
     pub async fn new() -> Self {
-        let mut stage = Stage::new(Layout::Apart).await;
+        let mut stage = Stage::new(LAYOUT, None).await;
         stage.start().await;
         // It has created the store before it answers.
         audit(&mut stage.client(), &stage.journal).await;
@@ -62,7 +65,7 @@ pub fn can_trace() -> bool {
 
 /// Kills a gateway at its n-th boundary, starts it again, and checks what is left. None if it has fewer.
 pub async fn run(name: &str, prepared: Option<&PreparedStore>, boundary: Boundary, number: usize) -> Option<Report> {
-    let mut stage = Stage::new(Layout::Apart).await;
+    let mut stage = Stage::new(LAYOUT, None).await;
     if let (Some(prepared), Store::Sqlite(path)) = (prepared, &stage.store) {
         copy(prepared.0.path(), path.parent().expect("it is in a folder"));
     }

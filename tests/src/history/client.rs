@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openskill_proto::longrunning::operations_client::OperationsClient;
 use openskill_proto::longrunning::{
-    CancelOperationRequest, GetOperationRequest, Operation, WaitOperationRequest, operation,
+    CancelOperationRequest, GetOperationRequest, ListOperationsRequest, Operation, WaitOperationRequest, operation,
 };
 use openskill_proto::v1::invoke_event;
 use openskill_proto::v1::operation_service_client::OperationServiceClient;
@@ -34,12 +34,29 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// When a call starts that must not start.
 const NEVER: Duration = Duration::from_secs(3600);
 
+/// Uses one gateway until it fails, and then the next one.
 #[derive(Debug, Clone)]
 pub struct Client {
-    submits: OperationServiceClient<Channel>,
-    pub(super) operations: OperationsClient<Channel>,
-    address: SocketAddr,
+    gateways: Vec<Connection>,
+    current: usize,
     journal: Journal,
+}
+
+/// A connection to a gateway, made when it is needed.
+#[derive(Debug, Clone)]
+struct Connection {
+    address: SocketAddr,
+    submits: OperationServiceClient<Channel>,
+    operations: OperationsClient<Channel>,
+}
+
+impl Connection {
+    fn new(address: SocketAddr) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        let channel = endpoint.connect_timeout(LIMIT).timeout(LIMIT).connect_lazy();
+        let submits = OperationServiceClient::new(channel.clone());
+        Self { address, submits, operations: OperationsClient::new(channel) }
+    }
 }
 
 /// How a submit ended.
@@ -50,12 +67,21 @@ enum Submitted {
 }
 
 impl Client {
-    /// Connects when it is needed.
-    pub fn new(address: SocketAddr, journal: &Journal) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-        let channel = endpoint.connect_timeout(LIMIT).timeout(LIMIT).connect_lazy();
-        let submits = OperationServiceClient::new(channel.clone());
-        Self { submits, operations: OperationsClient::new(channel), address, journal: journal.clone() }
+    /// `first` is the position of the gateway to begin with.
+    pub fn new(addresses: &[SocketAddr], first: usize, journal: &Journal) -> Self {
+        let gateways = addresses.iter().copied().map(Connection::new).collect();
+        Self { gateways, current: first, journal: journal.clone() }
+    }
+
+    fn gateway(&mut self) -> &mut Connection {
+        let number = self.current % self.gateways.len();
+        &mut self.gateways[number]
+    }
+
+    /// Continues with the next gateway, after a pause.
+    async fn try_next(&mut self) {
+        self.current += 1;
+        tokio::time::sleep(PAUSE).await;
     }
 
     /// Submits a call, again and again if that is safe. Returns the name of the operation. None if there is none, or nobody
@@ -68,14 +94,14 @@ impl Client {
         };
         loop {
             // What is not sent, need not be unknown.
-            while TcpStream::connect(self.address).await.is_err() {
-                tokio::time::sleep(PAUSE).await;
+            while TcpStream::connect(self.gateway().address).await.is_err() {
+                self.try_next().await;
             }
             match self.try_submit(call, start_at_ms).await {
                 Submitted::Stored(name) => return Some(name),
                 Submitted::Refused if call.is_invalid => return None,
                 Submitted::Unknown if !call.has_idempotency_key => return None,
-                Submitted::Refused | Submitted::Unknown => tokio::time::sleep(PAUSE).await,
+                Submitted::Refused | Submitted::Unknown => self.try_next().await,
             }
         }
     }
@@ -86,7 +112,7 @@ impl Client {
         self.journal.add(&Event::Submitted { key: key(), has_idempotency_key, start_at_ms, time_ms: now_ms() });
         let mut request = Request::new(submit_request(call, start_at_ms));
         request.metadata_mut().insert("x-trace-id", call.key.parse().unwrap());
-        match self.submits.submit(request).await {
+        match self.gateway().submits.submit(request).await {
             Ok(answer) => {
                 let operation = answer.into_inner();
                 self.journal.add(&Event::Acknowledged { key: key(), operation: operation.name.clone() });
@@ -108,9 +134,9 @@ impl Client {
     /// Cancels an operation, and looks whether it had started.
     pub async fn cancel(&mut self, key: &str, name: &str) {
         let request = CancelOperationRequest { name: name.to_owned() };
-        while let Err(status) = self.operations.cancel_operation(request.clone()).await {
+        while let Err(status) = self.gateway().operations.cancel_operation(request.clone()).await {
             assert_ne!(status.code(), Code::InvalidArgument, "{status}");
-            tokio::time::sleep(PAUSE).await;
+            self.try_next().await;
         }
         let operation = self.get(name).await.ok();
         let never_started = |it: &Operation| {
@@ -126,18 +152,33 @@ impl Client {
     }
 
     pub async fn get(&mut self, name: &str) -> Result<Operation, Status> {
-        Ok(self.operations.get_operation(GetOperationRequest { name: name.to_owned() }).await?.into_inner())
+        let request = GetOperationRequest { name: name.to_owned() };
+        Ok(self.gateway().operations.get_operation(request).await?.into_inner())
+    }
+
+    /// Lists all operations that match, page by page.
+    pub async fn list(&mut self, filter: &str) -> Result<Vec<Operation>, Status> {
+        let (mut found, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let filter = filter.to_owned();
+            let request = ListOperationsRequest { filter, page_token, page_size: 40, ..Default::default() };
+            let page = self.gateway().operations.list_operations(request).await?.into_inner();
+            found.extend(page.operations);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(found);
+            }
+        }
     }
 
     /// Polls until the operation has ended.
     pub async fn poll(&mut self, key: &str, name: &str) {
         loop {
-            if let Ok(operation) = self.get(name).await
-                && self.note_result(key, &operation)
-            {
-                return;
+            match self.get(name).await {
+                Ok(operation) if self.note_result(key, &operation) => return,
+                Ok(_) => tokio::time::sleep(PAUSE * 5).await,
+                Err(_) => self.try_next().await,
             }
-            tokio::time::sleep(PAUSE * 5).await;
         }
     }
 
@@ -146,12 +187,11 @@ impl Client {
         let timeout = Some(prost_types::Duration { seconds: 5, nanos: 0 });
         loop {
             let request = WaitOperationRequest { name: name.to_owned(), timeout };
-            if let Ok(answer) = self.operations.wait_operation(request).await
-                && self.note_result(key, &answer.into_inner())
-            {
-                return;
+            match self.gateway().operations.wait_operation(request).await {
+                Ok(answer) if self.note_result(key, answer.get_ref()) => return,
+                Ok(_) => {}
+                Err(_) => self.try_next().await,
             }
-            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -160,8 +200,8 @@ impl Client {
         let (mut after, mut has_ended) = (0, false);
         while !has_ended {
             let request = WatchOperationRequest { name: name.to_owned(), after };
-            let Ok(answer) = self.submits.watch_operation(request).await else {
-                tokio::time::sleep(PAUSE).await;
+            let Ok(answer) = self.gateway().submits.watch_operation(request).await else {
+                self.try_next().await;
                 continue;
             };
             let mut events = answer.into_inner();

@@ -10,21 +10,31 @@ use super::audit::audit;
 use super::client::Client;
 use super::plan::{Cancel, Plan, PlannedCall, Read, Start};
 use super::report::Report;
-use super::stage::{Layout, Stage};
+use super::stage::{Layout, Stage, Store};
 
 /// How long clients may take after the last fault.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Runs a plan with `openskill up` on SQLite.
 pub async fn run(name: &str, plan: Plan, workers: usize) -> Report {
-    let mut stage = Stage::new(Layout::Up { workers }).await;
+    run_on(name, plan, Stage::new(Layout::Up { workers }, None).await).await
+}
+
+/// Runs a plan with two gateways that share two workers and an empty PostgreSQL database.
+pub async fn run_shared(name: &str, plan: Plan, url: String) -> Report {
+    let layout = Layout::Apart { gateways: 2, workers: 2 };
+    run_on(name, plan, Stage::new(layout, Some(Store::Postgres(url))).await).await
+}
+
+async fn run_on(name: &str, plan: Plan, mut stage: Stage) -> Report {
     stage.start().await;
     let mut clients = spawn_clients(&stage, &plan.calls);
     let begun = Instant::now();
     for fault in &plan.faults {
         tokio::time::sleep_until(begun + fault.at).await;
-        stage.kill(fault.victim).await;
+        stage.strike(fault.victim).await;
     }
+    stage.resume().await;
     finish(&mut clients).await;
     audit(&mut stage.client(), &stage.journal).await;
     stage.stop().await;
@@ -34,10 +44,11 @@ pub async fn run(name: &str, plan: Plan, workers: usize) -> Report {
 /// Starts the clients of these calls.
 pub(super) fn spawn_clients(stage: &Stage, calls: &[PlannedCall]) -> JoinSet<()> {
     let mut clients = JoinSet::new();
-    let (begun, address) = (Instant::now(), stage.address());
-    for call in calls {
+    let (begun, addresses) = (Instant::now(), stage.addresses());
+    for (position, call) in calls.iter().enumerate() {
         for number in 0..call.clients {
-            let (client, call, starts) = (Client::new(address, &stage.journal), call.clone(), stage.starts());
+            let client = Client::new(&addresses, position + number, &stage.journal);
+            let (call, starts) = (call.clone(), stage.starts());
             clients.spawn(async move {
                 tokio::time::sleep_until(begun + call.at).await;
                 follow(client, &call, starts, number == 0).await;

@@ -55,15 +55,17 @@ pub enum Read {
     Watch,
 }
 
-/// What is killed.
+/// What is killed or stopped. Numbers are positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
-    /// The gateway. Its workers end by themselves.
-    Gateway,
-    /// The gateway, its workers and their skills.
+    /// A gateway. The workers of `openskill up` end by themselves.
+    Gateway(usize),
+    /// A gateway, its workers and their skills.
     Everything,
-    /// One worker, by its position. The gateway starts another.
+    /// One worker.
     Worker(usize),
+    /// A gateway, which is stopped for longer than its leases are valid, and continues.
+    Paused(usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,22 +81,46 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Spreads calls and faults over a time, each somewhere in its share of it. The first fault kills a gateway.
+    /// For `openskill up`: spreads calls and faults over a time, each somewhere in its share of it. The first fault kills a
+    /// gateway.
     pub fn random(seed: u64, within: Duration, calls: usize, faults: usize) -> Self {
+        Self::spread(seed, within, calls, faults, |random, number| match random.random_range(0..6) {
+            0 | 1 => Victim::Everything,
+            2 if number > 0 => Victim::Worker(random.random_range(0..2)),
+            _ => Victim::Gateway(0),
+        })
+    }
+
+    /// The same for gateways that share a store and workers.
+    pub fn shared(seed: u64, within: Duration, calls: usize, faults: usize) -> Self {
+        Self::spread(seed, within, calls, faults, |random, _| {
+            let number = random.random_range(0..2);
+            match random.random_range(0..8) {
+                0 | 1 => Victim::Paused(number),
+                2 | 3 => Victim::Worker(number),
+                _ => Victim::Gateway(number),
+            }
+        })
+    }
+
+    fn spread(
+        seed: u64,
+        within: Duration,
+        calls: usize,
+        faults: usize,
+        victim: impl Fn(&mut StdRng, usize) -> Victim,
+    ) -> Self {
         let (mut random, mut fault_random) = (StdRng::seed_from_u64(seed), StdRng::seed_from_u64(!seed));
         let calls = (0..calls).map(|number| {
             let at = moment(&mut random, number, calls, within);
             PlannedCall { at, ..random_call(&mut random, format!("s{seed}-c{number}")) }
         });
-        let fault = |number| PlannedFault {
-            at: moment(&mut fault_random, number, faults, within),
-            victim: match fault_random.random_range(0..6) {
-                0 | 1 => Victim::Everything,
-                2 if number > 0 => Victim::Worker(fault_random.random_range(0..2)),
-                _ => Victim::Gateway,
-            },
+        let calls = calls.collect();
+        let fault = |number| {
+            let at = moment(&mut fault_random, number, faults, within);
+            PlannedFault { at, victim: victim(&mut fault_random, number) }
         };
-        Self { calls: calls.collect(), faults: (0..faults).map(fault).collect() }
+        Self { calls, faults: (0..faults).map(fault).collect() }
     }
 
     /// Calls of every kind, one round after the other.

@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::journal::Journal;
@@ -40,18 +42,33 @@ impl Store {
 pub enum Layout {
     /// `openskill up` with this number of workers.
     Up { workers: usize },
-    /// A gateway, and a worker that outlives it.
-    Apart,
+    /// Gateways, and workers that outlive them.
+    Apart { gateways: usize, workers: usize },
 }
+
+impl Layout {
+    fn gateways(self) -> usize {
+        match self {
+            Self::Up { .. } => 1,
+            Self::Apart { gateways, .. } => gateways,
+        }
+    }
+}
+
+/// For longer than a lease is valid.
+const PAUSE: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 pub struct Stage {
     layout: Layout,
     pub store: Store,
-    port: Port,
-    /// None until it is started.
-    gateway: Option<Process>,
-    worker: Option<Process>,
+    ports: Vec<Port>,
+    /// None if it is not started.
+    gateways: Vec<Option<Process>>,
+    /// Those that outlive gateways.
+    workers: Vec<Process>,
+    /// Continue gateways that were stopped.
+    paused: JoinSet<()>,
     /// How often a gateway was started.
     starts: watch::Sender<u64>,
     pub journal: Journal,
@@ -59,41 +76,43 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Prepares everything, and starts the worker that outlives gateways.
-    pub async fn new(layout: Layout) -> Self {
+    /// Prepares everything, and starts the workers that outlive gateways. Without a store, there is an empty file.
+    pub async fn new(layout: Layout, store: Option<Store>) -> Self {
         let folder = Folder::new();
-        for name in ["data", "tmp", "store"] {
+        for name in ["data", "tmp", "store", "sockets"] {
             std::fs::create_dir_all(folder.path().join(name)).unwrap();
         }
         for name in ["records.py", "records.yaml", "records_idempotent.yaml"] {
             folder.write(&format!("skills/{name}"), std::fs::read(fixtures().join(name)).unwrap());
         }
+        let file = || Store::Sqlite(folder.path().join("store/operations.sqlite"));
         let mut stage = Self {
             layout,
-            store: Store::Sqlite(folder.path().join("store/operations.sqlite")),
-            port: Port::reserve(),
-            gateway: None,
-            worker: None,
+            store: store.unwrap_or_else(file),
+            ports: (0..layout.gateways()).map(|_| Port::reserve()).collect(),
+            gateways: (0..layout.gateways()).map(|_| None).collect(),
+            workers: Vec::new(),
+            paused: JoinSet::new(),
             starts: watch::Sender::new(0),
             journal: Journal::create(&folder.path().join("data")),
             folder,
         };
-        if layout == Layout::Apart {
-            let socket = stage.socket();
-            let listen = format!("unix:{}", socket.display());
-            let setup = Setup::command(&["worker", "--listen", &listen]);
-            stage.worker = Some(stage.configure(setup.flag("--skills-dir", stage.skills()), "worker").spawn());
-            until("the worker listens", PATIENCE, || async { UnixStream::connect(&socket).await.ok() }).await;
+        if let Layout::Apart { workers, .. } = layout {
+            for number in 0..workers {
+                let worker = stage.worker(number).await;
+                stage.workers.push(worker);
+            }
         }
         stage
     }
 
-    pub fn address(&self) -> SocketAddr {
-        self.port.address()
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.ports.iter().map(Port::address).collect()
     }
 
+    /// A client that begins with the first gateway.
     pub fn client(&self) -> Client {
-        Client::new(self.address(), &self.journal)
+        Client::new(&self.addresses(), 0, &self.journal)
     }
 
     /// How often a gateway was started, and when that changes.
@@ -105,10 +124,18 @@ impl Stage {
         self.folder.path().join("gateway.log")
     }
 
-    /// Starts a gateway, and waits until it listens.
+    /// Starts all gateways.
     pub async fn start(&mut self) {
-        let (address, log) = (self.address(), self.log());
-        let gateway = self.gateway.insert(self.gateway_setup().spawn());
+        for number in 0..self.gateways.len() {
+            self.start_gateway(number).await;
+        }
+    }
+
+    /// Starts a gateway, and waits until it listens.
+    async fn start_gateway(&mut self, number: usize) {
+        let (address, log) = (self.ports[number].address(), self.log());
+        let setup = self.gateway_setup(number);
+        let gateway = self.gateways[number].insert(setup.spawn());
         until("the gateway listens", PATIENCE, || {
             let text = || std::fs::read_to_string(&log).unwrap_or_default();
             assert!(!gateway.has_ended(), "it ended:\n{}", text());
@@ -118,21 +145,33 @@ impl Stage {
         self.starts.send_modify(|it| *it += 1);
     }
 
-    /// Starts a gateway through another program, and does not wait.
+    /// Starts the only gateway through another program, and does not wait.
     pub fn spawn_through(&self, command: &[&str]) -> Process {
-        self.gateway_setup().through(command).spawn()
+        self.gateway_setup(0).through(command).spawn()
     }
 
-    fn gateway_setup(&self) -> Setup {
+    fn gateway_setup(&self, number: usize) -> Setup {
         let setup = match self.layout {
             Layout::Up { workers } => {
                 Setup::command(&["up"]).flag("--workers", workers).flag("--skills-dir", self.skills())
             }
-            Layout::Apart => {
-                Setup::command(&["gateway"]).flag("--workers", format!("unix:{}", self.socket().display()))
+            Layout::Apart { .. } => {
+                let sockets = self.folder.path().join("sockets/*.sock");
+                Setup::command(&["gateway"]).flag("--workers", format!("unix:{}", sockets.display()))
             }
         };
-        self.configure(setup.flag("--listen", self.address()), "gateway").with("OPENSKILL_STORE", self.store.setting())
+        let setup = self.configure(setup.flag("--listen", self.ports[number].address()), "gateway");
+        setup.with("OPENSKILL_STORE", self.store.setting())
+    }
+
+    /// Starts a worker, and waits until it listens.
+    async fn worker(&self, number: usize) -> Process {
+        let socket = self.folder.path().join(format!("sockets/w{number}.sock"));
+        let setup = Setup::command(&["worker", "--id", &format!("w{number}")]);
+        let setup = setup.flag("--listen", format!("unix:{}", socket.display())).flag("--skills-dir", self.skills());
+        let worker = self.configure(setup, "worker").spawn();
+        until("the worker listens", PATIENCE, || async { UnixStream::connect(&socket).await.ok() }).await;
+        worker
     }
 
     fn configure(&self, setup: Setup, name: &str) -> Setup {
@@ -144,35 +183,60 @@ impl Stage {
         self.folder.path().join("skills").display().to_string()
     }
 
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("worker.sock")
-    }
-
-    /// Kills processes at once. Starts the gateway again if it was among them.
-    pub async fn kill(&mut self, victim: Victim) {
-        let gateway = self.gateway.as_ref().expect("a gateway runs").pid();
-        let workers = processes::children(gateway, "--exit-with-parent");
+    /// Kills or stops processes, and starts what nobody else starts again.
+    pub async fn strike(&mut self, victim: Victim) {
         self.journal.add(&Event::Fault { what: format!("{victim:?} at {}", journal::now_ms()) });
-        let victims = match victim {
-            Victim::Gateway => vec![gateway],
-            Victim::Everything => std::iter::once(gateway).chain(processes::descendants(gateway)).collect(),
-            Victim::Worker(number) => workers.get(number % workers.len().max(1)).copied().into_iter().collect(),
-        };
-        for pid in victims {
-            processes::send(pid, Signal::KILL);
-        }
-        if !matches!(victim, Victim::Worker(_)) {
-            self.gateway.as_mut().expect("a gateway runs").ended().await;
-            self.start().await;
+        let pid_of_gateway = |number: usize| self.gateways[number].as_ref().expect("it runs").pid();
+        match victim {
+            Victim::Gateway(number) => {
+                processes::send(pid_of_gateway(number), Signal::KILL);
+                self.replace_gateway(number).await;
+            }
+            Victim::Everything => {
+                let gateway = pid_of_gateway(0);
+                for pid in std::iter::once(gateway).chain(processes::descendants(gateway)) {
+                    processes::send(pid, Signal::KILL);
+                }
+                self.replace_gateway(0).await;
+            }
+            Victim::Worker(number) if self.workers.is_empty() => {
+                let workers = processes::children(pid_of_gateway(0), "--exit-with-parent");
+                if let Some(worker) = workers.get(number % workers.len().max(1)) {
+                    processes::send(*worker, Signal::KILL);
+                }
+            }
+            Victim::Worker(number) => {
+                processes::send(self.workers[number].pid(), Signal::KILL);
+                self.workers[number].ended().await;
+                self.workers[number] = self.worker(number).await;
+            }
+            Victim::Paused(number) => {
+                let pid = pid_of_gateway(number);
+                processes::send(pid, Signal::STOP);
+                self.paused.spawn(async move {
+                    tokio::time::sleep(PAUSE).await;
+                    processes::send(pid, Signal::CONT);
+                });
+            }
         }
     }
 
-    /// Ends the gateway in order.
+    async fn replace_gateway(&mut self, number: usize) {
+        self.gateways[number].as_mut().expect("it runs").ended().await;
+        self.start_gateway(number).await;
+    }
+
+    /// Waits until no gateway is stopped.
+    pub async fn resume(&mut self) {
+        while self.paused.join_next().await.is_some() {}
+    }
+
+    /// Ends the gateways in order.
     pub async fn stop(&mut self) {
-        if let Some(gateway) = &mut self.gateway {
+        for gateway in self.gateways.iter_mut().flatten() {
             gateway.terminate();
             gateway.ended().await;
         }
-        self.gateway = None;
+        self.gateways.iter_mut().for_each(|it| *it = None);
     }
 }
