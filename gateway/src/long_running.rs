@@ -24,7 +24,7 @@ mod stored_call;
 mod submit;
 pub(crate) mod watch;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -94,7 +94,9 @@ pub(crate) struct LongRunning {
     store: OnceLock<Store>,
     /// Why the store is not open.
     reason: Mutex<String>,
-    /// The calls of operations that run here, by id.
+    /// The operations that this gateway has claimed and not given back.
+    claimed: Mutex<HashSet<String>>,
+    /// The calls of those that run, by id.
     running: Mutex<HashMap<String, Arc<Call>>>,
     /// Operations that were cancelled while they waited for another run. A worker may still have an earlier one.
     cancelled: Mutex<Vec<String>>,
@@ -116,6 +118,7 @@ impl LongRunning {
             gateway: hex(&random_id::<8>()),
             store: OnceLock::new(),
             reason: Mutex::new("it is not open yet".to_owned()),
+            claimed: Mutex::default(),
             running: Mutex::default(),
             cancelled: Mutex::default(),
             waiting: Mutex::default(),
@@ -192,8 +195,8 @@ impl LongRunning {
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn cancel(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
         let (operation, _) = self.find(principal, name).await?;
-        let end = end::cancelled(&operation, self.config.keep);
-        self.store()?.cancel(&operation.id, &end).await.map_err(failure)?;
+        let [end, uncertain_end] = [false, true].map(|it| end::cancelled(&operation, it, self.config.keep));
+        self.store()?.cancel(&operation.id, &end, &uncertain_end).await.map_err(failure)?;
         if let Some(call) = self.running.lock().get(&operation.id) {
             call.cancellation.notify_one();
         }

@@ -230,16 +230,22 @@ async fn wait_until(time_ms: i64) {
 }
 
 async fn cancels(store: &Store) {
-    let cancelled = end(State::Cancelled, b"cancelled");
+    let (cancelled, uncertain) = (end(State::Cancelled, b"cancelled"), end(State::Cancelled, b"uncertain"));
+    submit(store, "ran", "A").await;
+    let ran = claim_one(store).await;
+    assert_eq!(store.start(ran.fence()).await, Ok(true));
+    store.release(ran.fence()).await.unwrap();
+    assert_eq!(store.cancel("ran", &cancelled, &uncertain).await, Ok(true));
+    assert_eq!(store.get("ran").await.unwrap().unwrap().1, b"uncertain", "it may have run before it was given back");
     submit(store, "waits", "A").await;
-    assert_eq!(store.cancel("waits", &cancelled).await, Ok(true));
+    assert_eq!(store.cancel("waits", &cancelled, &uncertain).await, Ok(true));
     let (ended, result) = store.get("waits").await.unwrap().unwrap();
     assert_eq!(
         (ended.state, result.as_slice(), ended.remove_ms.is_some()),
         (State::Cancelled, &b"cancelled"[..], true)
     );
-    assert_eq!(store.cancel("waits", &cancelled).await, Ok(false), "it has ended");
-    assert_eq!(store.cancel("none", &cancelled).await, Ok(false));
+    assert_eq!(store.cancel("waits", &cancelled, &uncertain).await, Ok(false), "it has ended");
+    assert_eq!(store.cancel("none", &cancelled, &uncertain).await, Ok(false));
     assert!(claim(store, 10).await.is_empty());
 
     submit(store, "runs", "A").await;
@@ -247,7 +253,7 @@ async fn cancels(store: &Store) {
     let held = |cancel_requested| vec![HeldOperation { id: "runs".to_owned(), epoch: claim.epoch, cancel_requested }];
     assert_eq!(store.renew("gateway", LEASE_MS).await, Ok(held(false)));
     assert_eq!(store.renew("another", LEASE_MS).await, Ok(Vec::new()));
-    assert_eq!(store.cancel("runs", &cancelled).await, Ok(true));
+    assert_eq!(store.cancel("runs", &cancelled, &uncertain).await, Ok(true));
     assert_eq!(state(store, "runs").await, State::Running);
     assert_eq!(store.renew("gateway", LEASE_MS).await, Ok(held(true)));
     assert_eq!(store.start(claim.fence()).await, Ok(false), "it must not start");

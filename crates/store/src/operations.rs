@@ -83,11 +83,13 @@ const POSTPONE: &str = "UPDATE operations SET state = 0, start_at_ms = $3, may_h
                         WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
 const FINISH: &str = "UPDATE operations SET state = $3, result = $4, ended_ms = $5, remove_ms = $6, gateway = '', \
                       lease_ms = 0 WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
+const RELEASE: &str = "UPDATE operations SET state = 1, gateway = '', lease_ms = 0 \
+                       WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
 const RECOVER: &str = "UPDATE operations SET state = 1, gateway = '', lease_ms = 0, epoch = epoch + 1 \
                        WHERE state = 2 AND lease_ms < $1 RETURNING id";
 const REQUEST_CANCEL: &str = "UPDATE operations SET cancel_requested = 1 WHERE id = $1 AND state < 3 RETURNING id";
 const CANCEL_WAITING: &str = "UPDATE operations SET state = 5, result = $2, ended_ms = $3, remove_ms = $4, \
-                              epoch = epoch + 1 WHERE id = $1 AND state < 2 RETURNING id";
+                              epoch = epoch + 1 WHERE id = $1 AND state < 2 AND may_have_run = $5 RETURNING id";
 const GET: &str = concat!("SELECT ", columns!(), ", result FROM operations WHERE id = $1");
 const GET_REQUEST: &str = "SELECT request FROM operations WHERE id = $1";
 const LIST: &str = concat!(
@@ -348,16 +350,29 @@ impl Store {
         Ok(self.rows(Statement::new(RECOVER, [ended.into()])).await?.len())
     }
 
-    /// Cancels an operation that waits, with `end`. Asks the gateway of one that runs to cancel it. Returns whether it had
-    /// not ended.
+    /// Gives an operation back at once, as it was when it was claimed or started.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn cancel(&self, id: &str, end: &End) -> Result<bool, StoreError> {
+    pub async fn release(&self, fence: Fence<'_>) -> Result<(), StoreError> {
+        self.rows(Statement::new(RELEASE, [fence.id.into(), fence.epoch.into()])).await.map(drop)
+    }
+
+    /// Cancels an operation that waits: with `end`, or with `uncertain_end` if its skill may have run. Asks the gateway of
+    /// one that runs to cancel it. Returns whether it had not ended.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn cancel(&self, id: &str, end: &End, uncertain_end: &End) -> Result<bool, StoreError> {
         let now = now_ms();
-        let waiting = [id.into(), end.result.clone().into(), now.into(), (now + end.keep_ms).into()];
-        let statements = vec![Statement::new(REQUEST_CANCEL, [id.into()]), Statement::new(CANCEL_WAITING, waiting)];
-        let rows = self.engine.write(statements).await?;
+        let cancel = |end: &End, may_have_run: bool| {
+            let remove_ms = now + end.keep_ms;
+            let may_have_run = i64::from(may_have_run);
+            let values = [id.into(), end.result.clone().into(), now.into(), remove_ms.into(), may_have_run.into()];
+            Statement::new(CANCEL_WAITING, values)
+        };
+        let request = Statement::new(REQUEST_CANCEL, [id.into()]);
+        let rows = self.engine.write(vec![request, cancel(end, false), cancel(uncertain_end, true)]).await?;
         Ok(rows.first().is_some_and(|it| !it.is_empty()))
     }
 

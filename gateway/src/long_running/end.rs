@@ -7,8 +7,8 @@ use openskill_store::operation::{End, Operation as StoredOperation, State};
 use prost::Message as _;
 
 /// How an operation that waits ends if it is cancelled.
-pub(super) fn cancelled(operation: &StoredOperation, keep: Duration) -> End {
-    end(&failed(operation, cancelled_error()), keep)
+pub(super) fn cancelled(operation: &StoredOperation, may_have_run: bool, keep: Duration) -> End {
+    end(&failed(operation, SkillError { may_have_run, ..cancelled_error() }), keep)
 }
 
 pub(super) fn end(result: &SkillResult, keep: Duration) -> End {

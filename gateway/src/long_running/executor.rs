@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use openskill_proto::v1::OperationRun;
 use openskill_store::engine::StoreError;
+use openskill_store::operations::Fence;
 use openskill_store::{Location, Store};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -127,6 +128,7 @@ async fn claim(shard: &Shard, running: &mut JoinSet<()>) -> usize {
     match store.claim(&own.gateway, LEASE_MS, room).await {
         Ok(claims) => {
             let count = claims.len();
+            own.claimed.lock().extend(claims.iter().map(|it| it.operation.id.clone()));
             for claim in claims {
                 running.spawn(run(shard.clone(), claim));
             }
@@ -146,6 +148,12 @@ async fn look_after(shard: &Shard) -> Result<(), StoreError> {
     let Some(store) = own.store.get() else { return Ok(()) };
     let before: Vec<_> = own.running.lock().keys().cloned().collect();
     let held = store.renew(&own.gateway, LEASE_MS).await?;
+    for lost in &held {
+        // Its claim or its end was not confirmed.
+        if !own.claimed.lock().contains(&lost.id) {
+            store.release(Fence { id: &lost.id, epoch: lost.epoch }).await?;
+        }
+    }
     let held: HashMap<_, _> = held.into_iter().map(|it| (it.id, it.cancel_requested)).collect();
     for id in &before {
         // What ended in the meantime is neither held nor running.

@@ -67,18 +67,24 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         }
     };
     match next {
-        ClaimEnd::Finish(result) => {
+        ClaimEnd::Finish(mut result) => {
+            if let Some(error) = result.error.as_mut().filter(|_| claim.may_have_run) {
+                // An earlier run may have had an effect.
+                error.may_have_run = true;
+            }
             let end = end(&result, own.config.keep);
             finish(store, &claim, &end).await;
             shard.gateway.observer.metrics.operations.inc(state_name(end.state));
         }
         ClaimEnd::Postpone { after_ms, may_have_run } => {
-            // If this fails, the operation is free when its lease ends.
-            let _ = store.postpone(claim.fence(), now_ms() + after_ms, may_have_run).await;
+            if let Err(error) = store.postpone(claim.fence(), now_ms() + after_ms, may_have_run).await {
+                tracing::error!(%error, operation = operation.id, "an operation can't be postponed; it waits at once");
+            }
         }
         ClaimEnd::Drop => {}
     }
     own.running.lock().remove(&operation.id);
+    own.claimed.lock().remove(&operation.id);
     own.notify(&operation.id);
 }
 
@@ -94,7 +100,7 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
     };
     if operation.cancel_requested {
         cancel_earlier();
-        return fail(SkillError { may_have_run: claim.may_have_run, ..cancelled_error() });
+        return fail(cancelled_error());
     }
     if operation.runs == 0 && now_ms() >= operation.start_before_ms {
         return fail(too_late());
@@ -102,13 +108,12 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
     let principal = gateway.principal(&operation.principal, &operation.credential);
     if !principal.is_valid() {
         cancel_earlier();
-        let revoked = SkillError::new(ErrorCode::Unauthenticated, REVOKED);
-        return fail(SkillError { may_have_run: claim.may_have_run, ..revoked });
+        return fail(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
     }
     let (pool, time) = (&gateway.blocking_pool, gateway.config.default_timeout);
     let context = stored.context(principal);
     let mut call = reading::read(pool, time, stored.call.unwrap_or_default(), context).await;
-    call.claim = Some(CallClaim::new(run));
+    call.claim = Some(CallClaim::new(run.clone()));
     let call = Arc::new(call);
     // Whoever waits for a permit holds no turn: others may start.
     let Ok(permit) = gateway.try_admit(&call) else {
@@ -135,16 +140,21 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
         }
     };
     let may_run_again = was_resumed && is_idempotent;
-    Ok(match &result.error {
-        Some(error) if may_start_later(error) || (may_run_again && error.code() == ErrorCode::Unavailable) => {
-            ClaimEnd::Postpone { after_ms: backoff(operation, error.retry_after_ms), may_have_run: false }
-        }
-        Some(error) => match retry_after(gateway, &call, operation, error) {
-            Some(after_ms) => ClaimEnd::Postpone { after_ms, may_have_run: false },
-            None => ClaimEnd::Finish(Box::new(result)),
-        },
-        None => ClaimEnd::Finish(Box::new(result)),
-    })
+    let pause = result.error.as_ref().and_then(|error| {
+        let is_unavailable = error.code() == ErrorCode::Unavailable;
+        let waits = may_start_later(error) || (may_run_again && is_unavailable);
+        let after_ms = if waits {
+            backoff(operation, error.retry_after_ms)
+        } else {
+            retry_after(gateway, &call, operation, error)?
+        };
+        Some(ClaimEnd::Postpone { after_ms, may_have_run: claim.may_have_run || error.may_have_run })
+    });
+    if pause.is_some() {
+        // So that the next claim does not get the result of this run again.
+        kept_run::cancel_everywhere(shard, &run);
+    }
+    Ok(pause.unwrap_or_else(|| ClaimEnd::Finish(Box::new(result))))
 }
 
 /// Returns the pause before the next run, if the rules of the skill allow one after this error.

@@ -80,7 +80,9 @@ impl LongRunning {
                 ));
             }
         }
-        self.get(&call.principal, &new.id).await
+        // The operation is stored, whatever happens here.
+        let stored = self.get(&call.principal, &new.id).await;
+        stored.map_err(|error| SkillError { may_have_run: true, ..error })
     }
 
     /// Submits the call of a failed or cancelled operation again, as a new operation.
