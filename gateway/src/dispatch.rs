@@ -115,9 +115,10 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
 }
 
 /// Whether running the skill twice does no harm: its manifest says so, and the client has received no events from a
-/// run, which can't be undone.
+/// run, which can't be undone. The events of an operation are those of all its runs.
 fn may_run_again(context: &CallContext) -> bool {
-    let has_relayed = context.events.as_ref().is_some_and(EventRelay::has_relayed);
+    let is_followed = context.call.claim.is_none();
+    let has_relayed = is_followed && context.events.as_ref().is_some_and(EventRelay::has_relayed);
     context.entry.skill.idempotent && !has_relayed
 }
 

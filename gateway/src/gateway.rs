@@ -127,7 +127,7 @@ impl Gateway {
             ),
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
-            long_running: Arc::new(LongRunning::new(config.operations.clone())),
+            long_running: Arc::new(LongRunning::new(config.operations.clone(), shutdown.clone())),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             calls: Arc::default(),
             observer,

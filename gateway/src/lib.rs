@@ -108,7 +108,8 @@ pub async fn run(
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
     let files = follow_files(&gateway);
     let executor = Shard { gateway: Arc::clone(&gateway), number: 0 };
-    let executor = tokio::spawn(long_running::executor::execute(executor, shutdown.clone()));
+    let patience = gateway.config.lame_duck + gateway.config.drain_timeout;
+    let executor = tokio::spawn(long_running::executor::execute(executor, shutdown.clone(), patience));
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     gateway.leave().await;
@@ -123,10 +124,8 @@ pub async fn run(
             }
         },
         async {
-            // Calls that take longer are dropped. The store knows that they ran.
-            if let Ok(running) = executor.await {
-                let _ = tokio::time::timeout(limit, running.join_all()).await;
-            }
+            // Fails if it panicked. Then its calls have ended, too.
+            let _ = executor.await;
         }
     );
     for task in [discovery, following, announcing].into_iter().chain(admin).chain(files) {

@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use openskill_proto::longrunning::ListOperationsRequest;
-use openskill_proto::trace::{hex, random_id};
+use openskill_proto::trace::{hex, random_id, unhex};
 use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{Operation as StoredOperation, OperationFilter, State};
@@ -40,12 +40,19 @@ use openskill_store::{Store, now_ms};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::observe::metrics::OperationGauges;
 use config::OperationsConfig;
 use end::read_result;
+
+/// How long workers keep the run of an operation whose gateway is gone, and a margin.
+const KEPT: Duration = Duration::from_secs(35);
+
+/// The length of an id, of which each byte is two digits.
+const ID_BYTES: usize = 16;
 
 /// How often a change is looked for that another gateway made.
 const POLL: Duration = Duration::from_millis(500);
@@ -94,10 +101,14 @@ pub(crate) struct LongRunning {
     store: OnceLock<Store>,
     /// Why the store is not open.
     reason: Mutex<String>,
-    /// The operations that this gateway has claimed and not given back.
-    claimed: Mutex<HashSet<String>>,
+    /// The operations that this gateway has claimed and not given back, with their epochs.
+    claimed: Mutex<HashSet<(String, i64)>>,
     /// The calls of those that run, by id.
     running: Mutex<HashMap<String, Arc<Call>>>,
+    /// Since when renewals of leases succeed. None after one that failed.
+    renewing_since: Mutex<Option<Instant>>,
+    /// When a worker that may have a run did first not answer, by operation.
+    unsure_since: Mutex<HashMap<String, Instant>>,
     /// Operations that were cancelled while they waited for another run. A worker may still have an earlier one.
     cancelled: Mutex<Vec<String>>,
     /// The number of operations that wait, by principal. Refreshed from the store.
@@ -109,10 +120,12 @@ pub(crate) struct LongRunning {
     /// Wake watchers. An operation belongs to the group of its hash.
     changes: [Notify; CHANGE_GROUPS],
     hasher: RandomState,
+    /// Cancelled when the gateway stops accepting requests.
+    shutdown: CancellationToken,
 }
 
 impl LongRunning {
-    pub(crate) fn new(config: OperationsConfig) -> Self {
+    pub(crate) fn new(config: OperationsConfig, shutdown: CancellationToken) -> Self {
         Self {
             config,
             gateway: hex(&random_id::<8>()),
@@ -120,12 +133,15 @@ impl LongRunning {
             reason: Mutex::new("it is not open yet".to_owned()),
             claimed: Mutex::default(),
             running: Mutex::default(),
+            renewing_since: Mutex::default(),
+            unsure_since: Mutex::default(),
             cancelled: Mutex::default(),
             waiting: Mutex::default(),
             oldest_ms: AtomicI64::new(i64::MAX),
             submitted: Notify::new(),
             changes: std::array::from_fn(|_| Notify::new()),
             hasher: RandomState::new(),
+            shutdown,
         }
     }
 
@@ -179,11 +195,12 @@ impl LongRunning {
         loop {
             let changed = self.changed(id(name));
             let (operation, result) = self.find(principal, name).await?;
-            if operation.state.is_done() || Instant::now() >= until {
+            if operation.state.is_done() || Instant::now() >= until || self.shutdown.is_cancelled() {
                 return Ok(OperationSnapshot::new(operation, &result));
             }
             tokio::select! {
                 () = changed => {}
+                () = self.shutdown.cancelled() => {}
                 () = tokio::time::sleep_until(until.min(Instant::now() + POLL)) => {}
             }
         }
@@ -223,7 +240,7 @@ impl LongRunning {
     pub(crate) async fn delete(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
         let (operation, _) = self.find(principal, name).await?;
         if !operation.state.is_done() {
-            return Err(not_ended("it has not ended: cancel it first"));
+            return Err(not_ended("has not ended: cancel it first"));
         }
         self.store()?.delete(&operation.id).await.map_err(failure)?;
         Ok(())
@@ -261,6 +278,18 @@ impl LongRunning {
         })
     }
 
+    /// Whether an operation waits for workers that do not answer: for as long as one of them may have its run.
+    fn waits_for_workers(&self, id: &str) -> bool {
+        let mut unsure = self.unsure_since.lock();
+        unsure.retain(|_, since| since.elapsed() < 2 * KEPT);
+        unsure.entry(id.to_owned()).or_insert_with(Instant::now).elapsed() < KEPT
+    }
+
+    /// Counts one more operation that waits, until the next look at the store.
+    fn note_waiting(&self, principal: &str) {
+        *self.waiting.lock().entry(principal.to_owned()).or_default() += 1;
+    }
+
     /// Whether no operation waits, and no other gateway can submit any.
     fn has_nothing_to_do(&self) -> bool {
         let is_alone = self.store.get().is_some_and(|it| !it.is_shared());
@@ -269,7 +298,8 @@ impl LongRunning {
 
     /// Finds an operation, and its encoded result.
     async fn find(&self, principal: &Principal, name: &str) -> Result<(StoredOperation, Vec<u8>), SkillError> {
-        let found = self.store()?.get(id(name)).await.map_err(failure)?;
+        let id = Some(id(name)).filter(|it| unhex::<ID_BYTES>(it).is_some()).ok_or_else(unknown)?;
+        let found = self.store()?.get(id).await.map_err(failure)?;
         found.filter(|(operation, _)| may_see(principal, operation)).ok_or_else(unknown)
     }
 
@@ -323,7 +353,7 @@ fn unknown() -> SkillError {
 }
 
 fn not_ended(reason: &str) -> SkillError {
-    SkillError::new(ErrorCode::FailedPrecondition, format!("this can't be done to the operation: {reason}"))
+    SkillError::new(ErrorCode::FailedPrecondition, format!("the operation {reason}"))
 }
 
 /// Converts a failure of the store. The log has the reason, because it may name files and hosts.

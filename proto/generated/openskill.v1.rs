@@ -6750,12 +6750,15 @@ pub struct OperationMetadata {
     /// When it will be removed, if it has ended.
     #[prost(message, optional, tag = "10")]
     pub expire_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// How often its skill was started.
+    /// How often a gateway began to run it.
     #[prost(uint32, tag = "11")]
     pub runs: u32,
     /// Whether its owner asked to cancel it.
     #[prost(bool, tag = "12")]
     pub cancel_requested: bool,
+    /// Why it waits although it was due, such as an open circuit.
+    #[prost(string, tag = "13")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// Where an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -259,11 +259,13 @@ async fn reflection_lists_exactly_the_services_that_are_served() {
     assert_eq!(
         names,
         [
+            "google.longrunning.Operations",
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
             "openskill.v1.AdminService",
             "openskill.v1.AgentService",
+            "openskill.v1.OperationService",
             "openskill.v1.SkillService",
             "openskill.v1.TraceService"
         ]

@@ -34,12 +34,14 @@ async fn python(script: &str, system: &System) -> Option<Value> {
     Some(serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}")))
 }
 
-const SERVICES: [&str; 7] = [
+const SERVICES: [&str; 9] = [
+    "google.longrunning.Operations",
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
     "openskill.v1.AdminService",
     "openskill.v1.AgentService",
+    "openskill.v1.OperationService",
     "openskill.v1.SkillService",
     "openskill.v1.TraceService",
 ];

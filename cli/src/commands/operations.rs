@@ -146,6 +146,7 @@ fn facts(operation: &Operation) -> Vec<(&'static str, String)> {
         ("Name", operation.name.clone()),
         ("Skill", metadata.skill_id),
         ("State", if is_cancelling { format!("{state}, cancel requested") } else { state }),
+        ("Waits because", metadata.reason),
         ("Runs", metadata.runs.to_string()),
         ("Principal", metadata.principal),
         ("Session", metadata.session_id),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::operation::{Claim, End, NewOperation, OperationFilter, State, StoredEvent, Submission};
+use crate::operation::{Claim, End, NewOperation, OperationFilter, Postponement, State, StoredEvent, Submission};
 use crate::operations::HeldOperation;
 use crate::page::Position;
 use crate::{Store, now_ms};
@@ -185,7 +185,7 @@ async fn ignores_claims_that_are_no_longer_valid(store: &Store) {
 
     assert_eq!(store.start(old.fence()).await, Ok(false));
     store.append(old.fence(), vec![event(2, b"late")]).await.unwrap();
-    assert_eq!(store.postpone(old.fence(), 0, false).await, Ok(false));
+    assert_eq!(store.postpone(old.fence(), &postponement(0, false)).await, Ok(false));
     assert_eq!(store.finish(old.fence(), &end(State::Failed, b"late")).await, Ok(false));
     assert_eq!(store.events("a", 0, 10).await, Ok(vec![event(1, b"one")]));
     assert_eq!(state(store, "a").await, State::Running);
@@ -212,15 +212,20 @@ async fn postpones_and_schedules(store: &Store) {
     let first = claim_one(store).await;
     assert_eq!(first.operation.id, "now");
     assert_eq!(store.promote().await, Ok(0));
-    assert_eq!(store.postpone(first.fence(), soon, true).await, Ok(true));
+    assert_eq!(store.postpone(first.fence(), &postponement(soon, true)).await, Ok(true));
     assert_eq!(store.start(first.fence()).await, Ok(false), "it was given back");
-    assert_eq!(state(store, "now").await, State::Scheduled);
+    let postponed = store.get("now").await.unwrap().unwrap().0;
+    assert_eq!((postponed.state, postponed.reason.as_str()), (State::Scheduled, "later"));
     assert!(claim(store, 10).await.is_empty());
     wait_until(soon).await;
     assert_eq!(store.promote().await, Ok(2));
     let mut ready: Vec<_> = claim(store, 10).await.into_iter().map(|it| (it.operation.id, it.may_have_run)).collect();
     ready.sort();
     assert_eq!(ready, [("later".to_owned(), false), ("now".to_owned(), true)]);
+}
+
+fn postponement(start_at_ms: i64, may_have_run: bool) -> Postponement {
+    Postponement { start_at_ms, may_have_run, reason: "later".to_owned() }
 }
 
 async fn wait_until(time_ms: i64) {

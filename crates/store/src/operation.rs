@@ -92,9 +92,11 @@ pub struct Operation {
     pub ended_ms: Option<i64>,
     /// When it may be removed. None while it has not ended.
     pub remove_ms: Option<i64>,
-    /// How often its skill was started.
+    /// How often a run was begun.
     pub runs: i64,
     pub cancel_requested: bool,
+    /// Why it waits although it was due. Empty unless it was postponed.
+    pub reason: String,
 }
 
 /// An operation that a gateway holds: it must run it, or give it back.
@@ -110,6 +112,17 @@ pub struct Claim {
     pub may_have_run: bool,
     /// The number of the last stored event. 0 if there is none.
     pub last_event: i64,
+}
+
+/// How an operation is given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Postponement {
+    /// When it waits for its turn again.
+    pub start_at_ms: i64,
+    /// Whether its skill may have run, for this or an earlier claim. If not, no run counts.
+    pub may_have_run: bool,
+    /// Why, for its owner.
+    pub reason: String,
 }
 
 /// How an operation ended.

@@ -15,7 +15,9 @@
 //! of another principal by one operation.
 
 use crate::engine::{Row, Statement, StoreError, Value};
-use crate::operation::{Claim, End, NewOperation, Operation, OperationFilter, State, StoredEvent, Submission};
+use crate::operation::{
+    Claim, End, NewOperation, Operation, OperationFilter, Postponement, State, StoredEvent, Submission,
+};
 use crate::page::Position;
 use crate::{Store, now_ms};
 
@@ -23,17 +25,33 @@ use crate::{Store, now_ms};
 macro_rules! columns {
     () => {
         "id, principal, credential, skill_id, toolset, destructive, session_id, trace_id, state, start_at_ms, start_before_ms, created_ms, \
-         started_ms, ended_ms, remove_ms, runs, cancel_requested"
+         started_ms, ended_ms, remove_ms, runs, cancel_requested, reason"
     };
 }
 
-/// The turn of an operation of a principal that is about to wait.
+/// The largest turn in a state, of a principal or of all.
+macro_rules! last_turn {
+    ($state:literal) => {
+        concat!("SELECT max(turn) AS turn FROM operations WHERE state = ", $state)
+    };
+    ($state:literal, $principal:literal) => {
+        concat!(last_turn!($state), " AND principal = ", $principal)
+    };
+}
+
+/// The turn of an operation of a principal that is about to wait. Cancelled ones count as if they had never been.
 macro_rules! next_turn {
     ($principal:literal) => {
         concat!(
-            "1 + coalesce((SELECT max(own.turn) FROM operations own WHERE own.state = 1 AND own.principal = ",
-            $principal,
-            "), (SELECT min(other.turn) - 1 FROM operations other WHERE other.state = 1), 0)"
+            "1 + coalesce((SELECT max(known.turn) FROM (",
+            last_turn!("1", $principal),
+            " UNION ALL ",
+            last_turn!("2"),
+            " UNION ALL ",
+            last_turn!("3"),
+            " UNION ALL ",
+            last_turn!("4"),
+            ") known), 0)"
         )
     };
 }
@@ -41,9 +59,9 @@ macro_rules! next_turn {
 const SUBMIT: &str = concat!(
     "INSERT INTO operations (id, principal, credential, skill_id, session_id, trace_id, idempotency_key, fingerprint, \
      request, state, start_at_ms, start_before_ms, created_ms, turn, gateway, lease_ms, epoch, runs, may_have_run, \
-     cancel_requested, token, toolset, destructive) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, ",
+     cancel_requested, reason, token, toolset, destructive) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, ",
     next_turn!("$2"),
-    ", '', 0, 0, 0, 0, 0, '', $14, $15) ON CONFLICT DO NOTHING RETURNING id"
+    ", '', 0, 0, 0, 0, 0, '', '', $14, $15) ON CONFLICT DO NOTHING RETURNING id"
 );
 /// How often an operation is inserted whose outcome is unknown, or whose key was taken and is free again.
 const SUBMIT_TRIES: usize = 3;
@@ -72,14 +90,16 @@ const CLAIMED: &str = concat!(
     ", request, epoch, may_have_run, (SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = id) \
      FROM operations WHERE state = 2 AND token = $1"
 );
-const START: &str = "UPDATE operations SET may_have_run = 1, runs = runs + 1, started_ms = coalesce(started_ms, $3) \
+const START: &str = "UPDATE operations SET may_have_run = 1, reason = '', runs = runs + 1, started_ms = coalesce(started_ms, $3) \
                      WHERE id = $1 AND epoch = $2 AND state = 2 AND cancel_requested = 0 RETURNING id";
 const RENEW: &str = "UPDATE operations SET lease_ms = $2 WHERE gateway = $1 AND state = 2 \
                      RETURNING id, epoch, cancel_requested";
 /// The lock keeps another gateway from taking the operation before the event is there.
 const APPEND: &str = "INSERT INTO operation_events (operation_id, number, event) SELECT id, $3, $4 FROM operations \
                       WHERE id = $1 AND epoch = $2 AND state = 2 FOR SHARE ON CONFLICT DO NOTHING";
-const POSTPONE: &str = "UPDATE operations SET state = 0, start_at_ms = $3, may_have_run = $4, gateway = '', lease_ms = 0 \
+const POSTPONE: &str = "UPDATE operations SET state = 0, start_at_ms = $3, may_have_run = $4, reason = $5, \
+                        runs = CASE WHEN $4 = 0 THEN 0 ELSE runs END, \
+                        started_ms = CASE WHEN $4 = 0 THEN NULL ELSE started_ms END, gateway = '', lease_ms = 0 \
                         WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
 const FINISH: &str = "UPDATE operations SET state = $3, result = $4, ended_ms = $5, remove_ms = $6, gateway = '', \
                       lease_ms = 0 WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
@@ -111,7 +131,10 @@ const DELETE: &str = "DELETE FROM operations WHERE id = $1 AND state >= 3 RETURN
 const DELETE_EVENTS: &str = "DELETE FROM operation_events WHERE operation_id = $1 AND NOT EXISTS \
                              (SELECT 1 FROM operations WHERE id = $1)";
 const EXPIRED: &str = "SELECT id FROM operations WHERE remove_ms <= $1 ORDER BY remove_ms LIMIT 100";
-const WAITING: &str = "SELECT principal, count(*), min(created_ms) FROM operations WHERE state < 2 GROUP BY principal";
+/// An operation that is scheduled does not wait before its time.
+const WAITING: &str = "SELECT principal, count(*), \
+                       min(CASE WHEN start_at_ms > created_ms THEN start_at_ms ELSE created_ms END) \
+                       FROM operations WHERE state < 2 GROUP BY principal";
 
 /// The operations of one principal that wait for their time or their turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +143,7 @@ pub struct WaitingCount {
     pub principal: String,
     /// How many wait.
     pub count: i64,
-    /// When the oldest of them was stored.
+    /// Since when the first of them waits. May be in the future.
     pub oldest_ms: i64,
 }
 
@@ -182,6 +205,7 @@ impl Operation {
             remove_ms: row.optional_integer()?,
             runs: row.integer()?,
             cancel_requested: row.integer()? != 0,
+            reason: row.text()?,
         })
     }
 }
@@ -235,12 +259,12 @@ impl Store {
         Err(doubt.unwrap_or_else(|| StoreError::Unavailable(reason.to_owned())))
     }
 
-    /// Inserts an operation, or finds the one that has its key. None if that one was removed in between.
-    async fn insert_or_find(&self, new: &NewOperation, insert: Statement) -> Result<Option<Submission>, StoreError> {
-        let inserted = self.first(insert).await?.is_some();
-        let Some(key) = new.idempotency_key.as_deref().filter(|_| !inserted) else {
-            return Ok(Some(Submission::Stored));
-        };
+    /// Finds the operation that a principal submitted with a key and a fingerprint.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn find_key(&self, new: &NewOperation) -> Result<Option<Submission>, StoreError> {
+        let Some(key) = new.idempotency_key.as_deref() else { return Ok(None) };
         let values = [new.principal.as_str().into(), new.skill_id.as_str().into(), key.into()];
         let Some(mut known) = self.engine.read(Statement::new(FIND_KEY, values)).await?.pop() else { return Ok(None) };
         let (id, fingerprint) = (known.text()?, known.bytes()?);
@@ -249,6 +273,15 @@ impl Store {
             () if fingerprint == new.fingerprint => Submission::Known(id),
             () => Submission::KeyMismatch,
         }))
+    }
+
+    /// Inserts an operation, or finds the one that has its key. None if that one was removed in between.
+    async fn insert_or_find(&self, new: &NewOperation, insert: Statement) -> Result<Option<Submission>, StoreError> {
+        let inserted = self.first(insert).await?.is_some();
+        if inserted || new.idempotency_key.is_none() {
+            return Ok(Some(Submission::Stored));
+        }
+        self.find_key(new).await
     }
 
     /// Lets operations wait for their turn whose time has come. Returns how many.
@@ -262,7 +295,7 @@ impl Store {
     /// Takes up to `limit` operations whose turn it is, for `lease_ms`.
     ///
     /// # Errors
-    /// The store failed. What was taken without an acknowledgement is free again after the lease.
+    /// The store failed. What was taken without an acknowledgement is among what [`Self::renew`] returns.
     pub async fn claim(&self, gateway: &str, lease_ms: i64, limit: usize) -> Result<Vec<Claim>, StoreError> {
         let token = format!("{:032x}", rand::random::<u128>());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -309,13 +342,18 @@ impl Store {
         self.engine.write(events.into_iter().map(insert).collect()).await.map(drop)
     }
 
-    /// Gives an operation back until `start_at_ms`. `may_have_run`: its skill may have run for this or an earlier claim.
-    /// Returns false if the claim is no longer valid.
+    /// Gives an operation back for a while. Returns false if the claim is no longer valid.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn postpone(&self, fence: Fence<'_>, start_at_ms: i64, may_have_run: bool) -> Result<bool, StoreError> {
-        let values = [fence.id.into(), fence.epoch.into(), start_at_ms.into(), i64::from(may_have_run).into()];
+    pub async fn postpone(&self, fence: Fence<'_>, until: &Postponement) -> Result<bool, StoreError> {
+        let values = [
+            fence.id.into(),
+            fence.epoch.into(),
+            until.start_at_ms.into(),
+            i64::from(until.may_have_run).into(),
+            until.reason.as_str().into(),
+        ];
         Ok(self.first(Statement::new(POSTPONE, values)).await?.is_some())
     }
 

@@ -30,6 +30,7 @@ const STEPS: &[&[&str]] = &[&[
         runs BIGINT NOT NULL,
         may_have_run BIGINT NOT NULL,
         cancel_requested BIGINT NOT NULL,
+        reason TEXT NOT NULL,
         token TEXT NOT NULL,
         result BYTEA
     )",

@@ -61,7 +61,6 @@ impl Sqlite {
         let writer = connect(path, &name, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF;";
         writer.execute_batch(settings).map_err(|error| failure(&name, &error))?;
-        check(&writer, &name)?;
         let reader = connect(path, &name, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let writer = serve("openskill-store", writer, name.clone())?;
         let reader = serve("openskill-store-reader", reader, name)?;
@@ -116,13 +115,6 @@ fn connect(path: &Path, name: &str, flags: OpenFlags) -> Result<Connection, Stor
     Ok(connection)
 }
 
-/// Looks for damage. Reads the whole file.
-fn check(connection: &Connection, name: &str) -> Result<(), StoreError> {
-    let found: String =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|error| failure(name, &error))?;
-    if found == "ok" { Ok(()) } else { Err(StoreError::Damaged(format!("{name}: {found}"))) }
-}
-
 /// Starts a thread that runs transactions until all senders are dropped.
 fn serve(thread: &str, mut connection: Connection, name: String) -> Result<mpsc::Sender<Job>, StoreError> {
     let (sender, mut jobs) = mpsc::channel(MAX_WAITING);
@@ -147,7 +139,14 @@ fn commit(connection: &mut Connection, name: &str, group: Vec<Job>) {
     let is_read_only = connection.is_readonly("main").unwrap_or(false);
     let run_all = |connection: &mut Connection| -> Result<Vec<Result<Vec<Rows>, StoreError>>, rusqlite::Error> {
         connection.execute_batch(if is_read_only { "BEGIN" } else { "BEGIN IMMEDIATE" })?;
-        let outcomes = group.iter().map(|job| run(connection, name, &job.statements)).collect();
+        let mut outcomes = Vec::with_capacity(group.len());
+        for job in &group {
+            outcomes.push(run(connection, name, &job.statements));
+            if connection.is_autocommit() {
+                // A full disk, for example, ended the common transaction. Later jobs would commit one by one.
+                break;
+            }
+        }
         connection.execute_batch("COMMIT")?;
         Ok(outcomes)
     };

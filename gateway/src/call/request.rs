@@ -144,6 +144,11 @@ impl Call {
         }
     }
 
+    /// Whether it runs for a claim with this epoch.
+    pub(crate) fn has_epoch(&self, epoch: i64) -> bool {
+        self.claim.as_ref().is_some_and(|it| it.run.epoch == epoch.cast_unsigned())
+    }
+
     /// Returns the deadline. `granted` is the time that its skill is granted.
     pub(crate) fn deadline(&self, granted: Duration) -> Instant {
         self.received + self.timeout.map_or(granted, |timeout| timeout.min(granted))

@@ -72,22 +72,43 @@ impl Drop for KeptRun {
     }
 }
 
-/// Finds the run of a call's operation, and takes it over. None if no worker has it.
-pub(crate) async fn resume(shard: &Shard, call: &Arc<Call>) -> Option<ResumedRun> {
-    let run = &call.claim.as_ref()?.run;
-    let asked = shard.gateway.fleet.all().into_iter().map(|worker| async move {
-        let request = ResumeRunRequest {
-            operation_id: run.operation_id.clone(),
-            epoch: run.epoch,
-            principal: call.principal.name().to_owned(),
-        };
-        let mut client = worker.client(shard.number);
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, client.resume_run(request)).await;
-        let events = answer.ok()?.ok()?;
-        Some(ResumedRun { run: KeptRun::begin(shard, &worker, call)?, events })
-    });
-    let mut found = pin!(stream::iter(asked).buffer_unordered(ASKED).filter_map(std::future::ready));
-    found.next().await
+/// What workers say of a run.
+pub(crate) enum Search {
+    Found(Box<ResumedRun>),
+    /// No worker has it.
+    Absent,
+    /// A worker that may have it did not answer.
+    Unsure,
+}
+
+/// Finds the run of a call's operation, and takes it over.
+pub(crate) async fn resume(shard: &Shard, call: &Arc<Call>) -> Search {
+    let asked = shard.gateway.fleet.all().into_iter().map(|worker| ask(shard, call, worker));
+    let mut answers = pin!(stream::iter(asked).buffer_unordered(ASKED));
+    let mut outcome = Search::Absent;
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Search::Found(run) => return Search::Found(run),
+            Search::Unsure => outcome = Search::Unsure,
+            Search::Absent => {}
+        }
+    }
+    outcome
+}
+
+async fn ask(shard: &Shard, call: &Arc<Call>, worker: Arc<Worker>) -> Search {
+    let Some(OperationRun { operation_id, epoch }) = call.claim.as_ref().map(|it| it.run.clone()) else {
+        return Search::Absent;
+    };
+    let request = ResumeRunRequest { operation_id, epoch, principal: call.principal.name().to_owned() };
+    let mut client = worker.client(shard.number);
+    match tokio::time::timeout(ANSWER_TIMEOUT, client.resume_run(request)).await {
+        Ok(Ok(events)) => match events.zip(KeptRun::begin(shard, &worker, call)) {
+            Some((events, run)) => Search::Found(Box::new(ResumedRun { run, events })),
+            None => Search::Absent,
+        },
+        Ok(Err(_)) | Err(_) => Search::Unsure,
+    }
 }
 
 /// Cancels the run of an operation, whichever worker has it. Returns at once.

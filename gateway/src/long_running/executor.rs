@@ -21,7 +21,8 @@ use crate::dispatch::kept_run;
 use crate::gateway::{Gateway, Shard};
 
 /// How long a gateway that is gone holds its operations in a shared store.
-const LEASE_MS: i64 = 10_000;
+const LEASE: Duration = Duration::from_secs(10);
+const LEASE_MS: i64 = LEASE.as_millis() as i64;
 
 /// How often leases are renewed, and the queue is looked after.
 const UPKEEP: Duration = Duration::from_secs(1);
@@ -31,6 +32,10 @@ const IDLE_UPKEEP: Duration = Duration::from_secs(60);
 
 /// How often a store is opened again that can't be reached.
 const REOPEN: Duration = Duration::from_secs(1);
+
+/// How many operations the store schedules and removes at once, and how often that is repeated in one look.
+const ROUND: usize = 100;
+const MAX_ROUNDS: usize = 50;
 
 /// How many operations are claimed at once.
 const MAX_CLAIM: usize = 16;
@@ -48,7 +53,7 @@ pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
             Ok(())
         }
         Err(error) if own.config.is_default => {
-            tracing::info!(%error, "operations are unavailable");
+            tracing::warn!(%error, "operations are unavailable");
             Ok(())
         }
         opened => opened,
@@ -58,8 +63,10 @@ pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
 async fn try_open(own: &LongRunning, location: &Location) -> Result<(), StoreError> {
     let opened = async {
         let store = Store::open(location).await?;
-        // Before the first claim: what this process does not know of, it does not run.
-        store.recover().await?;
+        if !store.is_shared() {
+            // Before the first claim: whatever held operations before is gone.
+            store.recover().await?;
+        }
         Ok(store)
     };
     match opened.await {
@@ -77,11 +84,20 @@ async fn try_open(own: &LongRunning, location: &Location) -> Result<(), StoreErr
     }
 }
 
-/// Runs operations until `stop`. Then returns those that still run, whose calls end when they are dropped.
-pub(crate) async fn execute(shard: Shard, stop: CancellationToken) -> JoinSet<()> {
+/// Runs operations until `stop`. Then keeps the leases of those that still run until they end, for at most `limit`. The
+/// calls that are left end, and the store knows that they ran.
+pub(crate) async fn execute(shard: Shard, stop: CancellationToken, limit: Duration) {
     let mut running = JoinSet::new();
     let _ = stop.run_until_cancelled(claim_and_run(&shard, &mut running)).await;
-    running
+    let drain = async {
+        while !running.is_empty() {
+            if let Err(error) = look_after(&shard).await {
+                tracing::warn!(%error, "leases of operations can't be renewed");
+            }
+            let _ = tokio::time::timeout(UPKEEP, running.join_next()).await;
+        }
+    };
+    let _ = tokio::time::timeout(limit, drain).await;
 }
 
 async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
@@ -120,7 +136,9 @@ async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
 async fn claim(shard: &Shard, running: &mut JoinSet<()>) -> usize {
     let (gateway, own) = (&shard.gateway, &shard.gateway.long_running);
     let Ok(store) = own.store() else { return 0 };
-    let room = own.config.max_running.saturating_sub(running.len()).min(MAX_CLAIM);
+    // Not more than start at once: what waits at a worker counts as started, and spends its time.
+    let most = own.config.max_running.min(gateway.fleet.slots());
+    let room = most.saturating_sub(running.len()).min(MAX_CLAIM);
     // Without workers, all would come back at once.
     if room == 0 || !gateway.is_ready() {
         return 0;
@@ -128,7 +146,7 @@ async fn claim(shard: &Shard, running: &mut JoinSet<()>) -> usize {
     match store.claim(&own.gateway, LEASE_MS, room).await {
         Ok(claims) => {
             let count = claims.len();
-            own.claimed.lock().extend(claims.iter().map(|it| it.operation.id.clone()));
+            own.claimed.lock().extend(claims.iter().map(|it| (it.operation.id.clone(), it.epoch)));
             for claim in claims {
                 running.spawn(run(shard.clone(), claim));
             }
@@ -147,23 +165,29 @@ async fn look_after(shard: &Shard) -> Result<(), StoreError> {
     let (gateway, own) = (&shard.gateway, &shard.gateway.long_running);
     let Some(store) = own.store.get() else { return Ok(()) };
     let before: Vec<_> = own.running.lock().keys().cloned().collect();
-    let held = store.renew(&own.gateway, LEASE_MS).await?;
+    let held = match store.renew(&own.gateway, LEASE_MS).await {
+        Ok(held) => held,
+        Err(error) => {
+            *own.renewing_since.lock() = None;
+            return Err(error);
+        }
+    };
     for lost in &held {
         // Its claim or its end was not confirmed.
-        if !own.claimed.lock().contains(&lost.id) {
+        if !own.claimed.lock().contains(&(lost.id.clone(), lost.epoch)) {
             store.release(Fence { id: &lost.id, epoch: lost.epoch }).await?;
         }
     }
-    let held: HashMap<_, _> = held.into_iter().map(|it| (it.id, it.cancel_requested)).collect();
+    let held: HashMap<_, _> = held.into_iter().map(|it| (it.id.clone(), it)).collect();
     for id in &before {
         // What ended in the meantime is neither held nor running.
         let Some(call) = own.running.lock().get(id).cloned() else { continue };
-        let cancel_requested = held.get(id);
+        let cancel_requested = held.get(id).filter(|it| call.has_epoch(it.epoch)).map(|it| it.cancel_requested);
         if cancel_requested.is_none() {
             gateway.observer.metrics.leases_lost.inc();
             call.claim.iter().for_each(CallClaim::lose);
         }
-        if cancel_requested.is_none_or(|it| *it) {
+        if cancel_requested.unwrap_or(true) {
             call.cancellation.notify_one();
         }
     }
@@ -172,11 +196,17 @@ async fn look_after(shard: &Shard) -> Result<(), StoreError> {
         // The operation has ended, so no later run is cancelled.
         kept_run::cancel_everywhere(shard, &OperationRun { operation_id, epoch: u64::MAX });
     }
-    if store.is_shared() {
+    let renewing_since = *own.renewing_since.lock().get_or_insert_with(Instant::now);
+    // After an outage, every gateway gets the time to renew its leases before another one takes its operations.
+    if store.is_shared() && renewing_since.elapsed() >= LEASE {
         store.recover().await?;
     }
-    store.promote().await?;
-    store.prune().await?;
+    for _ in 0..MAX_ROUNDS {
+        let (promoted, pruned) = (store.promote().await?, store.prune().await?);
+        if promoted.max(pruned) < ROUND {
+            break;
+        }
+    }
     let waiting = store.waiting().await?;
     own.oldest_ms.store(waiting.iter().map(|it| it.oldest_ms).min().unwrap_or(i64::MAX), Ordering::Relaxed);
     let counts = waiting.into_iter().map(|it| (it.principal, usize::try_from(it.count).unwrap_or_default()));

@@ -12,10 +12,17 @@ pub(super) fn parse(text: &str) -> Result<OperationFilter, String> {
     if text.trim().is_empty() {
         return Ok(filter);
     }
+    let mut seen = Vec::new();
     for condition in text.split(" AND ") {
         let (field, value) = condition.split_once('=').ok_or_else(|| unknown(condition))?;
-        let value = value.trim().trim_matches('"');
-        match field.trim() {
+        let (field, value) = (field.trim(), value.trim().trim_matches('"'));
+        // Both say where an operation is.
+        let subject = if field == "done" { "state" } else { field };
+        if value.is_empty() || value.chars().any(char::is_control) || seen.contains(&subject) {
+            return Err(unknown(condition));
+        }
+        seen.push(subject);
+        match field {
             "state" => filter.states = Some(one_state(value)?),
             "done" if value == "true" => filter.states = Some((State::Succeeded as i64, State::Cancelled as i64)),
             "done" if value == "false" => filter.states = Some((State::Scheduled as i64, State::Running as i64)),
@@ -64,7 +71,17 @@ mod tests {
             assert_eq!(parse(&format!("state = {name}")).unwrap().states, Some((state as i64, state as i64)));
         }
         assert_eq!(parse(" "), Ok(OperationFilter::default()));
-        for wrong in ["state", "state = unspecified", "state = gone", "done = 1", "owner = me", "a = b OR c = d"] {
+        for wrong in [
+            "skill_id =",
+            "skill_id = \0",
+            "done = true AND state = failed",
+            "state",
+            "state = unspecified",
+            "state = gone",
+            "done = 1",
+            "owner = me",
+            "a = b OR c = d",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -4,31 +4,31 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Fuse, FusedFuture as _, FutureExt as _};
 use futures_util::stream::{Stream, StreamExt as _};
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, OperationRun, RetryRules, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Claim, End, Operation as StoredOperation, State, StoredEvent};
+use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postponement, State, StoredEvent};
 use openskill_store::{Store, now_ms};
 use prost::Message as _;
 use tokio::time::Instant;
 
 use super::end::{cancelled_error, end, failed, lost, state_name, too_late, unreadable};
-use super::resume;
 use super::stored_call::StoredCall;
+use super::{LongRunning, resume};
 use crate::call::claim::CallClaim;
 use crate::call::outcome::Outcome;
 use crate::call::principal::REVOKED;
 use crate::call::reading;
 use crate::call::request::Call;
 use crate::call::result::result;
-use crate::dispatch::kept_run;
+use crate::dispatch::kept_run::{self, Search};
 use crate::gateway::{Gateway, Shard};
 use crate::streams;
 
-/// Events are stored together that come within this time, up to this number.
+/// Events are stored together that come within this time.
 const BATCH_TIME: Duration = Duration::from_millis(50);
-const BATCH: usize = 64;
 
 /// The number and the size of an operation's events that are stored. Later ones are dropped, except for the result.
 const MAX_EVENTS: i64 = 10_000;
@@ -40,6 +40,9 @@ const RETRY_MS: (i64, i64) = (200, 30_000);
 /// The pause before a run is looked for again that may be at a worker.
 const RESUME_MS: i64 = 1000;
 
+/// The maximum length of the reason why an operation waits, in characters.
+const MAX_REASON: usize = 500;
+
 /// How often a result is written again while the store fails.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -47,10 +50,24 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 enum ClaimEnd {
     /// With this result.
     Finish(Box<SkillResult>),
-    /// Try again after a while. `may_have_run`: a worker may still have an earlier run.
-    Postpone { after_ms: i64, may_have_run: bool },
+    /// Try again after a while.
+    Postpone(Postponement),
     /// Another gateway has it, or it was given back.
     Drop,
+}
+
+/// A claim that a task of this gateway looks after, until this is dropped.
+struct HeldClaim<'a> {
+    own: &'a LongRunning,
+    claim: &'a Claim,
+}
+
+impl Drop for HeldClaim<'_> {
+    fn drop(&mut self) {
+        let id = &self.claim.operation.id;
+        self.own.running.lock().retain(|it, call| it != id || !call.has_epoch(self.claim.epoch));
+        self.own.claimed.lock().remove(&(id.clone(), self.claim.epoch));
+    }
 }
 
 /// Runs an operation, and stores how it ended. Dropping the future cancels the call. Then the claim stays valid until its
@@ -59,11 +76,12 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
     let own = &shard.gateway.long_running;
     let Ok(store) = own.store() else { return };
     let operation = &claim.operation;
+    let held = HeldClaim { own, claim: &claim };
     let next = match decide(&shard, store, &claim).await {
         Ok(next) => next,
         Err(error) => {
             tracing::error!(%error, operation = operation.id, "an operation can't be started now");
-            ClaimEnd::Postpone { after_ms: RETRY_MS.0, may_have_run: claim.may_have_run }
+            postpone(RETRY_MS.0, claim.may_have_run, "the store failed")
         }
     };
     match next {
@@ -73,18 +91,19 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
                 error.may_have_run = true;
             }
             let end = end(&result, own.config.keep);
-            finish(store, &claim, &end).await;
-            shard.gateway.observer.metrics.operations.inc(state_name(end.state));
+            if finish(store, &claim, &end).await {
+                shard.gateway.observer.metrics.operations.inc(state_name(end.state));
+            }
         }
-        ClaimEnd::Postpone { after_ms, may_have_run } => {
-            if let Err(error) = store.postpone(claim.fence(), now_ms() + after_ms, may_have_run).await {
+        ClaimEnd::Postpone(until) => {
+            own.note_waiting(&operation.principal);
+            if let Err(error) = store.postpone(claim.fence(), &until).await {
                 tracing::error!(%error, operation = operation.id, "an operation can't be postponed; it waits at once");
             }
         }
         ClaimEnd::Drop => {}
     }
-    own.running.lock().remove(&operation.id);
-    own.claimed.lock().remove(&operation.id);
+    drop(held);
     own.notify(&operation.id);
 }
 
@@ -102,10 +121,15 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
         cancel_earlier();
         return fail(cancelled_error());
     }
-    if operation.runs == 0 && now_ms() >= operation.start_before_ms {
+    if !claim.may_have_run && now_ms() >= operation.start_before_ms {
         return fail(too_late());
     }
     let principal = gateway.principal(&operation.principal, &operation.credential);
+    if !principal.is_valid() && gateway.registry.as_ref().is_some_and(|it| !it.knows(&operation.credential)) {
+        // A token that no request has shown to this gateway since its start.
+        let reason = "its token has not been shown to this gateway since it started";
+        return Ok(postpone(backoff(operation, 0), claim.may_have_run, reason));
+    }
     if !principal.is_valid() {
         cancel_earlier();
         return fail(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
@@ -116,22 +140,28 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
     call.claim = Some(CallClaim::new(run.clone()));
     let call = Arc::new(call);
     // Whoever waits for a permit holds no turn: others may start.
-    let Ok(permit) = gateway.try_admit(&call) else {
-        // A worker keeps an earlier run only for a while.
-        let most = if claim.may_have_run { RESUME_MS } else { i64::MAX };
-        let after_ms = backoff(operation, 0).min(most);
-        return Ok(ClaimEnd::Postpone { after_ms, may_have_run: claim.may_have_run });
+    let permit = match gateway.try_admit(&call) {
+        Ok(permit) => permit,
+        Err(refusal) => {
+            // A worker keeps an earlier run only for a while.
+            let most = if claim.may_have_run { RESUME_MS } else { i64::MAX };
+            let pause = backoff(operation, 0).min(most);
+            return Ok(postpone(pause, claim.may_have_run, &SkillError::from(refusal).message));
+        }
     };
     gateway.long_running.running.lock().insert(operation.id.clone(), Arc::clone(&call));
-    let resumed = if claim.may_have_run { kept_run::resume(shard, &call).await } else { None };
-    let (was_resumed, is_idempotent) = (resumed.is_some(), stored.is_idempotent);
-    let result = match resumed {
-        Some(run) => {
-            let events = resume::events(shard, Arc::clone(&call), permit, run, is_idempotent);
+    let found = if claim.may_have_run { kept_run::resume(shard, &call).await } else { Search::Absent };
+    if matches!(found, Search::Unsure) && gateway.long_running.waits_for_workers(&operation.id) {
+        return Ok(postpone(RESUME_MS, true, "a worker that may have its run does not answer"));
+    }
+    let (was_resumed, is_idempotent) = (matches!(found, Search::Found(_)), stored.is_idempotent);
+    let result = match found {
+        Search::Found(run) => {
+            let events = resume::events(shard, Arc::clone(&call), permit, *run, is_idempotent);
             follow(shard, store, claim, &call, events).await
         }
-        None if claim.may_have_run && !is_idempotent => return fail(lost()),
-        None => {
+        _ if claim.may_have_run && !is_idempotent => return fail(lost()),
+        _ => {
             if !store.start(claim.fence()).await? {
                 return refused(store, claim).await;
             }
@@ -148,13 +178,19 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
         } else {
             retry_after(gateway, &call, operation, error)?
         };
-        Some(ClaimEnd::Postpone { after_ms, may_have_run: claim.may_have_run || error.may_have_run })
+        Some(postpone(after_ms, claim.may_have_run || error.may_have_run, &error.message))
     });
     if pause.is_some() {
         // So that the next claim does not get the result of this run again.
         kept_run::cancel_everywhere(shard, &run);
     }
     Ok(pause.unwrap_or_else(|| ClaimEnd::Finish(Box::new(result))))
+}
+
+/// `may_have_run`: a worker may still have an earlier run.
+fn postpone(after_ms: i64, may_have_run: bool, reason: &str) -> ClaimEnd {
+    let reason = reason.chars().filter(|it| !it.is_control()).take(MAX_REASON).collect();
+    ClaimEnd::Postpone(Postponement { start_at_ms: now_ms() + after_ms, may_have_run, reason })
 }
 
 /// Returns the pause before the next run, if the rules of the skill allow one after this error.
@@ -190,10 +226,12 @@ fn may_start_later(error: &SkillError) -> bool {
             | ErrorCode::RateLimited
             | ErrorCode::NotFound
     );
-    may_pass && !error.may_have_run
+    // A skill that is gone may come back. Other errors that no retry mends are final.
+    let is_final = !error.retryable && error.code() != ErrorCode::NotFound;
+    may_pass && !is_final && !error.may_have_run
 }
 
-/// Stores the events of a run as they come, and returns its result.
+/// Stores the events of a run as they come, and returns its result. A slow store delays events, not the result.
 async fn follow(
     shard: &Shard,
     store: &Store,
@@ -202,36 +240,28 @@ async fn follow(
     events: impl Stream<Item = Result<InvokeEvent, SkillError>>,
 ) -> SkillResult {
     let mut events = pin!(events);
-    let (mut batch, mut number, mut bytes) = (Vec::new(), claim.last_event, 0);
+    let mut log = EventLog { shard, store, claim, waiting: Vec::new(), number: claim.last_event, bytes: 0 };
+    let mut writing = pin!(Fuse::terminated());
     let mut flush_at = Instant::now() + BATCH_TIME;
     let error = loop {
-        let event = tokio::select! {
-            event = events.next() => event,
-            () = tokio::time::sleep_until(flush_at), if !batch.is_empty() => {
-                append(shard, store, claim, std::mem::take(&mut batch)).await;
-                continue;
-            }
-        };
-        match event {
-            Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => {
-                append(shard, store, claim, batch).await;
-                return result;
-            }
-            Some(Ok(event)) if number < MAX_EVENTS && bytes < MAX_EVENT_BYTES => {
-                number += 1;
-                let event = event.encode_to_vec();
-                bytes += event.len();
-                if batch.is_empty() {
-                    flush_at = Instant::now() + BATCH_TIME;
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => {
+                    if !writing.is_terminated() {
+                        writing.await;
+                    }
+                    log.write().await;
+                    return result;
                 }
-                batch.push(StoredEvent { number, event });
-                if batch.len() >= BATCH {
-                    append(shard, store, claim, std::mem::take(&mut batch)).await;
-                }
+                Some(Ok(event)) => log.add(&event),
+                Some(Err(error)) => break error,
+                None => break SkillError::new(ErrorCode::Internal, "the call ended without a result"),
+            },
+            () = &mut writing, if !writing.is_terminated() => {}
+            () = tokio::time::sleep_until(flush_at), if !log.waiting.is_empty() && writing.is_terminated() => {
+                writing.set(log.write().fuse());
+                flush_at = Instant::now() + BATCH_TIME;
             }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => break error,
-            None => break SkillError::new(ErrorCode::Internal, "the call ended without a result"),
         }
     };
     // The call was started, so the skill may have run.
@@ -239,22 +269,55 @@ async fn follow(
     result(call, outcome.with_retry_advice(false, false))
 }
 
-/// Stores events. Those that can't be stored are lost: they are only progress.
-async fn append(shard: &Shard, store: &Store, claim: &Claim, events: Vec<StoredEvent>) {
-    if events.is_empty() {
-        return;
+/// The events of a run on their way to the store.
+struct EventLog<'a> {
+    shard: &'a Shard,
+    store: &'a Store,
+    claim: &'a Claim,
+    waiting: Vec<StoredEvent>,
+    number: i64,
+    bytes: usize,
+}
+
+impl<'a> EventLog<'a> {
+    /// Adds an event, unless there are too many. That an operation was accepted is said once.
+    fn add(&mut self, event: &InvokeEvent) {
+        let is_repeated = self.claim.last_event > 0 && matches!(event.event, Some(Event::Accepted(_)));
+        if is_repeated || self.number >= MAX_EVENTS || self.bytes >= MAX_EVENT_BYTES {
+            return;
+        }
+        self.number += 1;
+        let event = event.encode_to_vec();
+        self.bytes += event.len();
+        self.waiting.push(StoredEvent { number: self.number, event });
     }
-    if let Err(error) = store.append(claim.fence(), events).await {
-        tracing::warn!(%error, operation = claim.operation.id, "events of an operation can't be stored");
+
+    /// Stores the events that wait. Those that can't be stored are lost: they are only progress.
+    fn write(&mut self) -> impl Future<Output = ()> + use<'a> {
+        let (shard, store, claim, events) = (self.shard, self.store, self.claim, std::mem::take(&mut self.waiting));
+        async move {
+            if events.is_empty() {
+                return;
+            }
+            if let Err(error) = store.append(claim.fence(), events).await {
+                tracing::warn!(%error, operation = claim.operation.id, "events of an operation can't be stored");
+            }
+            shard.gateway.long_running.notify(&claim.operation.id);
+        }
     }
-    shard.gateway.long_running.notify(&claim.operation.id);
 }
 
 /// Stores the result. Tries until the store has it, or another gateway has the operation.
-async fn finish(store: &Store, claim: &Claim, end: &End) {
-    while let Err(error) = store.finish(claim.fence(), end).await {
-        tracing::error!(%error, operation = claim.operation.id, "the result of an operation can't be stored yet");
-        tokio::time::sleep(WRITE_AGAIN).await;
+/// Returns false in the latter case.
+async fn finish(store: &Store, claim: &Claim, end: &End) -> bool {
+    loop {
+        match store.finish(claim.fence(), end).await {
+            Ok(is_stored) => return is_stored,
+            Err(error) => {
+                tracing::error!(%error, operation = claim.operation.id, "the result of an operation can't be stored yet");
+                tokio::time::sleep(WRITE_AGAIN).await;
+            }
+        }
     }
 }
 

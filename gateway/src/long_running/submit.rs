@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::end::unreadable;
 use super::stored_call::StoredCall;
-use super::{LongRunning, OperationSnapshot, failure, not_ended, unknown};
+use super::{ID_BYTES, LongRunning, OperationSnapshot, failure, not_ended, unknown};
 use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::RequestContext;
@@ -52,9 +52,8 @@ impl LongRunning {
         let (Some(skill), None) = (prepared.skill, &prepared.error) else {
             return Err(prepared.error.unwrap_or_else(|| invalid("the call can't be prepared")));
         };
-        self.make_room(&call.principal)?;
         let mut new = NewOperation {
-            id: hex(&random_id::<16>()),
+            id: hex(&random_id::<ID_BYTES>()),
             principal: call.principal.name().to_owned(),
             credential: call.principal.credential().to_owned(),
             skill_id: call.skill_id.clone(),
@@ -71,7 +70,12 @@ impl LongRunning {
         // The store keeps the key. At this gateway, an earlier run would answer a later one.
         let request = InvokeRequest { idempotency_key: String::new(), ..request };
         new.request = StoredCall::new(request, &call.trace, skill.idempotent).encode_to_vec();
-        match store.submit(&new).await.map_err(failure)? {
+        let submission = match self.make_room(&call.principal) {
+            Ok(()) => store.submit(&new).await.map_err(failure)?,
+            // One that is stored needs no room.
+            Err(refusal) => store.find_key(&new).await.map_err(failure)?.ok_or(refusal)?,
+        };
+        match submission {
             Submission::Stored => self.submitted.notify_one(),
             Submission::Known(id) => new.id = id,
             Submission::KeyMismatch => {
@@ -98,8 +102,8 @@ impl LongRunning {
         let (operation, _) = self.find(&context.principal, name).await?;
         match operation.state {
             State::Failed | State::Cancelled => {}
-            State::Succeeded => return Err(not_ended("it succeeded: submit its call if it should run once more")),
-            _ => return Err(not_ended("it has not ended")),
+            State::Succeeded => return Err(not_ended("succeeded: submit its call if it should run once more")),
+            _ => return Err(not_ended("has not ended")),
         }
         let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
         let again = StoredCall::read(&stored).ok_or_else(unreadable)?.again();

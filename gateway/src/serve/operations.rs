@@ -115,14 +115,19 @@ pub(crate) static OPERATIONS: &[Row] = &[
     grpc("/openskill.v1.SkillService/AnswerInput"),
     http("POST /questions/{request_id}:answer", handle!(Skills, questions::answer)),
     // Stored calls. A request for one may wait for its result.
-    http("GET /operations", handle!(Skills, operations::list)).limit(SharedLimit::Catalog),
-    http("POST /operations/{id}:cancel", handle!(Skills, operations::post)).limit(SharedLimit::Catalog),
-    http("POST /operations/{id}:retry", Handler::Verb).limit(SharedLimit::Catalog),
+    http("GET /operations", handle!(Skills, operations::list)).audit(Audit::Insight).limit(SharedLimit::Catalog),
+    http("POST /operations/{id}:cancel", handle!(Skills, operations::post))
+        .audit(Audit::Change)
+        .limit(SharedLimit::Catalog),
+    http("POST /operations/{id}:retry", Handler::Verb).audit(Audit::Change).limit(SharedLimit::Catalog),
     // An unknown verb, or an escaped one.
     http("POST /operations/{id}", Handler::Verb).limit(SharedLimit::Catalog),
     http("GET /operations/{id}", Handler::Skills(|method| on(method, operations::one).fallback(operations::other)))
+        .audit(Audit::Insight)
         .limit(SharedLimit::Watchers),
-    http("DELETE /operations/{id}", handle!(Skills, operations::remove)).limit(SharedLimit::Catalog),
+    http("DELETE /operations/{id}", handle!(Skills, operations::remove))
+        .audit(Audit::Change)
+        .limit(SharedLimit::Catalog),
     http("GET /operations/{id}/events", handle!(Skills, operations::events))
         .streams(Streaming::Server)
         .limit(SharedLimit::Watchers),
@@ -139,14 +144,17 @@ pub(crate) static OPERATIONS: &[Row] = &[
     http("GET /tools", handle!(Skills, tools::list)).limit(SharedLimit::Catalog),
     http("GET /artifacts/{*handle}", handle!(Skills, artifacts::read)).limit(SharedLimit::Catalog),
     // Calls that outlive their requests.
-    grpc("/openskill.v1.OperationService/Submit"),
-    grpc("/openskill.v1.OperationService/RetryOperation"),
-    grpc("/openskill.v1.OperationService/WatchOperation").streams(Streaming::Server).limit(SharedLimit::Watchers),
-    grpc("/google.longrunning.Operations/ListOperations").limit(SharedLimit::Catalog),
-    grpc("/google.longrunning.Operations/GetOperation").limit(SharedLimit::Catalog),
-    grpc("/google.longrunning.Operations/WaitOperation").limit(SharedLimit::Watchers),
-    grpc("/google.longrunning.Operations/CancelOperation"),
-    grpc("/google.longrunning.Operations/DeleteOperation"),
+    grpc("/openskill.v1.OperationService/Submit").limit(SharedLimit::Catalog),
+    grpc("/openskill.v1.OperationService/RetryOperation").audit(Audit::Change).limit(SharedLimit::Catalog),
+    grpc("/openskill.v1.OperationService/WatchOperation")
+        .streams(Streaming::Server)
+        .audit(Audit::Insight)
+        .limit(SharedLimit::Watchers),
+    grpc("/google.longrunning.Operations/ListOperations").audit(Audit::Insight).limit(SharedLimit::Catalog),
+    grpc("/google.longrunning.Operations/GetOperation").audit(Audit::Insight).limit(SharedLimit::Catalog),
+    grpc("/google.longrunning.Operations/WaitOperation").audit(Audit::Insight).limit(SharedLimit::Watchers),
+    grpc("/google.longrunning.Operations/CancelOperation").audit(Audit::Change).limit(SharedLimit::Catalog),
+    grpc("/google.longrunning.Operations/DeleteOperation").audit(Audit::Change).limit(SharedLimit::Catalog),
     // The agent's operations.
     grpc("/openskill.v1.AgentService/Chat").streams(Streaming::Both).limit(SharedLimit::CallStreams),
     grpc("/openskill.v1.AgentService/WatchConversation").streams(Streaming::Server).limit(SharedLimit::Conversations),

@@ -97,13 +97,17 @@ impl Client {
         response.map(events).map_err(|status| before_start(&status))
     }
 
-    /// Takes over the run of an operation, and streams its events.
+    /// Takes over the run of an operation, and streams its events. None if the worker does not have it.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or the worker can't be reached.
-    pub(crate) async fn resume_run(&mut self, request: ResumeRunRequest) -> Result<Events, SkillError> {
-        let events = |response: Response<_>| Events { stream: response.into_inner(), is_first: false };
-        self.0.resume_run(request).await.map(events).map_err(|status| as_error(&status))
+    /// The worker can't be reached.
+    pub(crate) async fn resume_run(&mut self, request: ResumeRunRequest) -> Result<Option<Events>, SkillError> {
+        match self.0.resume_run(request).await {
+            Ok(response) => Ok(Some(Events { stream: response.into_inner(), is_first: false })),
+            // Older workers know of no runs.
+            Err(status) if [Code::NotFound, Code::Aborted, Code::Unimplemented].contains(&status.code()) => Ok(None),
+            Err(status) => Err(as_error(&status)),
+        }
     }
 
     /// Cancels the run of an operation, if this worker has it.

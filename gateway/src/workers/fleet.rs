@@ -67,6 +67,12 @@ impl Fleet {
         limits.fold(None, |sum, limit| Some(sum.unwrap_or(0) + limit))
     }
 
+    /// The number of slots of all workers that accept calls.
+    pub(crate) fn slots(&self) -> usize {
+        let members = self.members.load();
+        members.values().filter(|worker| worker.is_serving()).map(|worker| worker.record.capacity() as usize).sum()
+    }
+
     /// Whether one more worker may be ejected: at most half of those that are up.
     pub(crate) fn may_eject(&self) -> bool {
         (self.ejected_count() + 1) * 2 <= self.up()

@@ -44,6 +44,8 @@ struct MetadataJson {
     expire_time: Option<String>,
     runs: u32,
     cancel_requested: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
 }
 
 /// Renders an operation. `result` is the normalized envelope, present only if the operation is done and includes it.
@@ -133,6 +135,7 @@ fn metadata_json(it: OperationMetadata) -> MetadataJson {
         expire_time: time(it.expire_time),
         runs: it.runs,
         cancel_requested: it.cancel_requested,
+        reason: it.reason,
     }
 }
 

@@ -57,6 +57,7 @@ fn metadata(stored: &StoredOperation) -> OperationMetadata {
         expire_time: stored.remove_ms.map(timestamp),
         runs: u32::try_from(stored.runs).unwrap_or(u32::MAX),
         cancel_requested: stored.cancel_requested,
+        reason: if stored.state.is_done() { String::new() } else { stored.reason.clone() },
     }
 }
 

@@ -60,7 +60,9 @@ pub(super) async fn submit(
     if let Some(wait) = wait {
         submitted = wait_for(shard, &context.principal, submitted, wait).await;
         if let Some(result) = &submitted.result {
-            return body::result(result);
+            let mut response = body::result(result);
+            add_location(&mut response, &submitted.operation.id);
+            return response;
         }
     }
     let mut response = accepted(submitted);
@@ -92,13 +94,17 @@ async fn wait_for(
 
 /// Responds that an operation is stored, and where it is.
 fn accepted(submitted: OperationSnapshot) -> Response {
-    let operation = operation(submitted);
-    let mut response = body::json(render::operation(&operation));
+    let id = submitted.operation.id.clone();
+    let mut response = body::json(render::operation(&operation(submitted)));
     *response.status_mut() = StatusCode::ACCEPTED;
-    if let Ok(location) = HeaderValue::try_from(format!("/{}", operation.name)) {
+    add_location(&mut response, &id);
+    response
+}
+
+fn add_location(response: &mut Response, id: &str) {
+    if let Ok(location) = HeaderValue::try_from(format!("/operations/{id}")) {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    response
 }
 
 /// The query of a list.
