@@ -63,8 +63,9 @@ async fn an_operation_is_cancelled_through_a_gateway_that_does_not_run_it() {
     let call_id = format!("shared-{}", std::process::id());
     let name = stage.submit(&gateways[0], &call_id, json!({"seconds": 14, "mark": stage.mark()})).await;
     for gateway in &gateways {
-        let listed = OperationsClient::new(gateway.channel().await).list_operations(ListOperationsRequest::default());
-        assert_eq!(listed.await.unwrap().into_inner().operations[0].name, name);
+        let mut client = OperationsClient::new(gateway.channel().await);
+        let listed = client.list_operations(ListOperationsRequest::default()).await.unwrap().into_inner();
+        assert_eq!(listed.operations[0].name, name);
     }
     let [_runner, other] = runner_first(gateways).await;
     let cancel = CancelOperationRequest { name: name.clone() };
