@@ -5,7 +5,6 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use openskill_store::conformance::check_all;
-use openskill_store::durability::examine;
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{End, NewOperation, State, StoredEvent, Submission};
 use openskill_store::{Location, Store, now_ms};
@@ -61,7 +60,7 @@ async fn a_server_says_what_an_acknowledged_operation_survives() {
         (&["full_page_writes = off"], "full_page_writes is off", false),
     ] {
         let server = Server::start_with(&programs, settings).await;
-        let found = examine(&Location::Postgres(server.url("postgres"))).await.unwrap();
+        let found = Location::Postgres(server.url("postgres")).durability().await.unwrap();
         assert!(found.text.contains(wanted) && found.is_durable == is_durable, "{found:?}");
     }
 }

@@ -17,6 +17,7 @@
 //! - `schema`: the tables, and how older ones become newer ones
 //! - `conformance`: what every engine must do, as checks for tests
 
+mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 pub mod durability;
@@ -27,14 +28,16 @@ pub mod page;
 pub mod postgres;
 mod schema;
 pub mod sqlite;
+mod statements;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use clock::now_ms;
+use durability::Durability;
 use engine::{Engine, StoreError};
 
 /// Where a store is.
@@ -46,6 +49,21 @@ pub enum Location {
     File(PathBuf),
     /// In a PostgreSQL database, which gateways share. The text is its URL, which may contain a password.
     Postgres(String),
+}
+
+impl Location {
+    /// Finds out what an acknowledged operation survives. Changes nothing, and does not disturb a gateway that uses the
+    /// store.
+    ///
+    /// # Errors
+    /// The store can't be reached, or can't be used at all.
+    pub async fn durability(&self) -> Result<Durability, StoreError> {
+        match self {
+            Self::Memory => Ok(durability::memory()),
+            Self::File(path) => durability::file(path),
+            Self::Postgres(url) => postgres::durability(url).await,
+        }
+    }
 }
 
 impl fmt::Debug for Location {
@@ -84,11 +102,4 @@ impl Store {
     pub fn is_shared(&self) -> bool {
         self.engine.is_shared()
     }
-}
-
-/// The current time in milliseconds since 1970.
-#[must_use]
-pub fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -95,3 +95,14 @@ async fn tables_of_a_newer_version_are_refused() {
     let error = Store::open(&folder.file("store.db")).await.unwrap_err();
     assert_eq!(error, StoreError::Newer { found: 99, known: 1 });
 }
+
+#[tokio::test]
+async fn each_kind_of_store_says_what_it_survives() {
+    let memory = Location::Memory.durability().await.unwrap();
+    assert!(!memory.is_durable && memory.text.contains("lost"), "{memory:?}");
+    let path = std::env::temp_dir().join("openskill-absent/operations.sqlite");
+    let file = Location::File(path.clone()).durability().await.unwrap();
+    assert!(file.text.contains("SQLite file") && !path.exists(), "{file:?}");
+    let gone = Location::Postgres("postgres://u:secret@127.0.0.1:1/d".to_owned()).durability().await.unwrap_err();
+    assert!(matches!(&gone, StoreError::Unavailable(reason) if !reason.contains("secret")), "{gone:?}");
+}

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::Uri;
 use openskill_net::tls::certificate_info::CertificateInfo;
 use openskill_net::tls::inspect::{Inspection, inspect};
-use openskill_store::durability::{self, Durability};
+use openskill_store::durability::Durability;
 use openskill_worker::doctor::{Examination, Finding, Status, examine};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn to_json(found: &Examination) -> Value {
 
 /// Says what an acknowledged operation survives. Returns `None` if no store is set.
 async fn store(settings: &Settings) -> Option<Finding> {
-    let (status, text) = match durability::examine(settings.gateway.operations.store.as_ref()?).await {
+    let (status, text) = match settings.gateway.operations.store.as_ref()?.durability().await {
         Ok(Durability { text, is_durable }) => (if is_durable { Status::Ok } else { Status::Part }, text),
         Err(error) => (Status::No, format!("OPENSKILL_STORE: {error}")),
     };

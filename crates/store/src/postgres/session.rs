@@ -11,9 +11,9 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 use super::failure::{Failure, describe, judge};
 use super::settings::Settings;
 use super::values;
+use crate::clock::now_ms;
 use crate::durability::Durability;
 use crate::engine::{Rows, Statement, StoreError, Value};
-use crate::now_ms;
 
 /// The oldest version that is supported, as the server counts.
 const OLDEST_VERSION: i64 = 150_000;
