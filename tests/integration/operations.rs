@@ -3,6 +3,7 @@
 mod commands;
 mod histories;
 mod rest;
+mod retries;
 mod shared;
 mod stage;
 mod takeover;
