@@ -246,27 +246,6 @@ impl LongRunning {
         Ok(())
     }
 
-    /// Submits the call of a failed or cancelled operation again, as a new operation.
-    ///
-    /// # Errors
-    /// It does not exist for this principal, succeeded or has not ended, or its call can't be submitted.
-    pub(crate) async fn retry(
-        &self,
-        shard: &Shard,
-        name: &str,
-        context: RequestContext,
-    ) -> Result<Operation, SkillError> {
-        let (operation, _) = self.find(&context.principal, name).await?;
-        match operation.state {
-            State::Failed | State::Cancelled => {}
-            State::Succeeded => return Err(not_ended("it succeeded: submit its call if it should run once more")),
-            _ => return Err(not_ended("it has not ended")),
-        }
-        let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
-        let again = stored_call::StoredCall::read(&stored).ok_or_else(unreadable)?.again();
-        self.submit(shard, again, context).await
-    }
-
     /// Counts the operations that wait and run. None without a store.
     pub(crate) fn gauges(&self) -> Option<OperationGauges> {
         self.store.get()?;

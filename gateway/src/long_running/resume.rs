@@ -9,7 +9,7 @@ use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{InvokeEvent, SkillError, invoke_event};
 use tokio::time::Instant;
 
-use super::run::lost;
+use super::end::lost;
 use crate::call::events::invoke_event;
 use crate::call::outcome::Outcome;
 use crate::call::request::Call;
@@ -38,7 +38,7 @@ enum Step {
     Cancelled,
 }
 
-/// Streams the rest of a run's events and then the result, as [`crate::serve::streams::one`] does for a new run.
+/// Streams the rest of a run's events and then the result, as [`crate::streams::one`] does for a new run.
 pub(super) fn events(
     shard: &Shard,
     call: Arc<Call>,

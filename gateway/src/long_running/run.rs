@@ -327,19 +327,3 @@ fn backoff(operation: &StoredOperation, retry_after_ms: u64) -> i64 {
     let asked = i64::try_from(retry_after_ms).unwrap_or(RETRY_MS.1);
     (age / 4).max(asked).clamp(RETRY_MS.0, RETRY_MS.1)
 }
-
-fn cancelled_error() -> SkillError {
-    SkillError::new(ErrorCode::Cancelled, "the operation was cancelled")
-}
-
-fn too_late() -> SkillError {
-    SkillError::new(ErrorCode::Timeout, "the operation could not start in time: start_before has passed")
-}
-
-/// The skill may have run, and nobody knows how it ended.
-pub(super) fn lost() -> SkillError {
-    let message = "the gateway or the worker was lost while the skill ran, so it may have run: check its effect before you \
-                   submit it again";
-    let error = SkillError::new(ErrorCode::Unavailable, message).with_blame(Blame::Gateway);
-    SkillError { may_have_run: true, retryable: false, retry_after_ms: 0, ..error }
-}
