@@ -193,7 +193,7 @@ impl LongRunning {
     ) -> Result<OperationSnapshot, SkillError> {
         let until = Instant::now() + timeout.min(MAX_WAIT);
         loop {
-            let changed = self.changed(id(name));
+            let changed = self.wait_for_change(id(name));
             let (operation, result) = self.find(principal, name).await?;
             if operation.state.is_done() || Instant::now() >= until || self.shutdown.is_cancelled() {
                 return Ok(OperationSnapshot::new(operation, &result));
@@ -212,7 +212,7 @@ impl LongRunning {
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn cancel(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
         let (operation, _) = self.find(principal, name).await?;
-        let [end, uncertain_end] = [false, true].map(|it| end::cancelled(&operation, it, self.config.keep));
+        let [end, uncertain_end] = [false, true].map(|it| end::cancellation(&operation, it, self.config.keep));
         self.store()?.cancel(&operation.id, &end, &uncertain_end).await.map_err(failure)?;
         if let Some(call) = self.running.lock().get(&operation.id) {
             call.cancellation.notify_one();
@@ -240,7 +240,7 @@ impl LongRunning {
     pub(crate) async fn delete(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
         let (operation, _) = self.find(principal, name).await?;
         if !operation.state.is_done() {
-            return Err(not_ended("has not ended: cancel it first"));
+            return Err(wrong_state("has not ended: cancel it first"));
         }
         self.store()?.delete(&operation.id).await.map_err(failure)?;
         Ok(())
@@ -277,9 +277,9 @@ impl LongRunning {
 
     /// Finds an operation, and its encoded result.
     async fn find(&self, principal: &Principal, name: &str) -> Result<(StoredOperation, Vec<u8>), SkillError> {
-        let id = Some(id(name)).filter(|it| unhex::<ID_BYTES>(it).is_some()).ok_or_else(unknown)?;
+        let id = Some(id(name)).filter(|it| unhex::<ID_BYTES>(it).is_some()).ok_or_else(unknown_operation)?;
         let found = self.store()?.get(id).await.map_err(failure)?;
-        found.filter(|(operation, _)| may_see(principal, operation)).ok_or_else(unknown)
+        found.filter(|(operation, _)| may_see(principal, operation)).ok_or_else(unknown_operation)
     }
 
     /// Returns the store.
@@ -298,7 +298,7 @@ impl LongRunning {
     }
 
     /// Completes when an operation may have changed. Changes after this was called are not missed.
-    fn changed(&self, id: &str) -> impl Future<Output = ()> + use<'_> {
+    fn wait_for_change(&self, id: &str) -> impl Future<Output = ()> + use<'_> {
         let mut notified = Box::pin(self.group(id).notified());
         notified.as_mut().enable();
         notified
@@ -327,11 +327,11 @@ fn id(name: &str) -> &str {
     name.strip_prefix("operations/").unwrap_or(name)
 }
 
-fn unknown() -> SkillError {
+fn unknown_operation() -> SkillError {
     SkillError::new(ErrorCode::NotFound, "there is no such operation: it may have been removed after its retention")
 }
 
-fn not_ended(reason: &str) -> SkillError {
+fn wrong_state(reason: &str) -> SkillError {
     SkillError::new(ErrorCode::FailedPrecondition, format!("the operation {reason}"))
 }
 

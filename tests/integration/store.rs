@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use openskill_store::conformance::check_all;
+use openskill_store::conformance::{check_all, operation};
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{End, NewOperation, State, StoredEvent, Submission};
-use openskill_store::{Location, Store, now_ms};
+use openskill_store::operation::{End, State, StoredEvent, Submission};
+use openskill_store::{Location, Store};
 use openskill_tests::certs::Certs;
 use openskill_tests::postgres::{Postgres, Server};
 use openskill_tests::processes;
@@ -48,7 +48,7 @@ async fn gateways_that_start_at_once_create_the_tables_once() {
     let stores = futures_util::future::join_all((0..5).map(|_| open(&url))).await;
     for (number, store) in stores.into_iter().enumerate() {
         let id = number.to_string();
-        assert_eq!(store.unwrap().submit(&operation(&id)).await, Ok(Submission::Stored));
+        assert_eq!(store.unwrap().submit(&operation(&id, "A")).await, Ok(Submission::Stored));
     }
 }
 
@@ -131,24 +131,6 @@ async fn a_certificate_is_checked_if_tls_is_required() {
     assert!(reason.contains("invalid peer certificate"), "{reason}");
 }
 
-fn operation(id: &str) -> NewOperation {
-    NewOperation {
-        id: id.to_owned(),
-        principal: "A".to_owned(),
-        toolset: String::new(),
-        destructive: false,
-        credential: String::new(),
-        skill_id: "echo".to_owned(),
-        session_id: String::new(),
-        trace_id: String::new(),
-        idempotency_key: None,
-        fingerprint: Vec::new(),
-        request: Vec::new(),
-        start_at_ms: 0,
-        start_before_ms: now_ms() + 60_000,
-    }
-}
-
 const ROW: &str = "SELECT id FROM operations WHERE id = 'a' FOR UPDATE";
 const TABLE: &str = "LOCK TABLE operations IN EXCLUSIVE MODE";
 
@@ -196,7 +178,7 @@ async fn a_connection_that_breaks_leaves_no_doubt_about_what_happened() {
     let server = Server::start(&programs).await;
     let database = server.database();
     let store = open(&server.url(&database)).await.unwrap();
-    store.submit(&operation("a")).await.unwrap();
+    store.submit(&operation("a", "A")).await.unwrap();
     let claim = store.claim("gateway", 60_000, 1).await.unwrap().pop().unwrap();
     let end = End { state: State::Succeeded, result: b"done".to_vec(), keep_ms: 60_000 };
 
@@ -230,12 +212,12 @@ async fn what_was_confirmed_survives_a_crash_and_calls_fail_soon_while_the_serve
     let crash = Instant::now() + Duration::from_millis(500);
     while Instant::now() < crash {
         let id = confirmed.len().to_string();
-        assert_eq!(store.submit(&operation(&id)).await, Ok(Submission::Stored));
+        assert_eq!(store.submit(&operation(&id, "A")).await, Ok(Submission::Stored));
         confirmed.push(id);
     }
     server.stop();
     let begun = Instant::now();
-    let submit = async |number: usize| store.submit(&operation(&format!("lost-{number}"))).await;
+    let submit = async |number: usize| store.submit(&operation(&format!("lost-{number}"), "A")).await;
     for outcome in futures_util::future::join_all((0..20).map(submit)).await {
         assert!(matches!(outcome, Err(StoreError::Unavailable(_) | StoreError::Unknown(_))), "{outcome:?}");
     }
@@ -244,7 +226,7 @@ async fn what_was_confirmed_survives_a_crash_and_calls_fail_soon_while_the_serve
     for id in &confirmed {
         assert!(store.get(id).await.unwrap().is_some(), "{id} is gone");
     }
-    assert_eq!(store.submit(&operation("new")).await, Ok(Submission::Stored));
+    assert_eq!(store.submit(&operation("new", "A")).await, Ok(Submission::Stored));
 }
 
 #[tokio::test]
@@ -254,7 +236,7 @@ async fn a_caller_that_goes_away_cancels_no_transaction() {
     let database = server.database();
     let store = open(&server.url(&database)).await.unwrap();
     let lock = Lock::hold(&server, &database, TABLE).await;
-    let new = operation("a");
+    let new = operation("a", "A");
     let gone = tokio::time::timeout(Duration::from_millis(300), store.submit(&new)).await;
     assert!(gone.is_err());
     drop(lock);

@@ -29,7 +29,7 @@ pub async fn check_all(open: impl AsyncFn() -> Store) {
 }
 
 /// An operation of a principal that may run now.
-fn operation(id: &str, principal: &str) -> NewOperation {
+pub fn operation(id: &str, principal: &str) -> NewOperation {
     NewOperation {
         id: id.to_owned(),
         principal: principal.to_owned(),

@@ -9,7 +9,7 @@ use crate::engine::StoreError;
 pub struct Durability {
     /// What the store is, and what an acknowledged operation survives.
     pub text: String,
-    /// Whether it survives a crash of every machine that has a copy, as far as the settings tell.
+    /// Whether it survives a crash of the gateway and of the store, as far as the settings tell.
     pub is_durable: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn memory() -> Durability {
 /// What an operation in a SQLite file survives.
 pub(crate) fn file(path: &Path) -> Result<Durability, StoreError> {
     let shown = path.display();
-    // The folder is created with the first operation.
+    // The gateway creates the folder.
     let existing = path.ancestors().skip(1).find(|it| it.exists());
     let system = existing.and_then(|it| rustix::fs::statfs(it).ok());
     if system.is_some_and(|it| NETWORK_FILE_SYSTEMS.contains(&(it.f_type as u32))) {

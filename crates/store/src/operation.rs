@@ -60,7 +60,7 @@ pub struct NewOperation {
     pub start_before_ms: i64,
 }
 
-/// What became of an operation that was submitted.
+/// The outcome of a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submission {
     /// It is stored.

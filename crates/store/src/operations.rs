@@ -102,6 +102,11 @@ impl Operation {
     }
 }
 
+/// Removes an operation that has ended, and its events.
+fn removal(id: &str) -> [Statement; 2] {
+    [DELETE, DELETE_EVENTS].map(|sql| Statement::new(sql, [id.into()]))
+}
+
 fn state(number: i64) -> Result<State, StoreError> {
     let known = usize::try_from(number).ok().and_then(|it| State::ALL.get(it)).copied();
     known.ok_or_else(|| StoreError::Damaged(format!("an operation has the unknown state {number}")))
@@ -378,8 +383,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn delete(&self, id: &str) -> Result<bool, StoreError> {
-        let statements = [DELETE, DELETE_EVENTS].map(|sql| Statement::new(sql, [id.into()]));
-        Ok(self.engine.write(statements.into()).await?.first().is_some_and(|it| !it.is_empty()))
+        Ok(self.engine.write(removal(id).into()).await?.first().is_some_and(|it| !it.is_empty()))
     }
 
     /// Removes operations that were kept long enough. Returns how many, at most 100.
@@ -389,9 +393,8 @@ impl Store {
     pub async fn prune(&self) -> Result<usize, StoreError> {
         let mut expired = self.engine.read(Statement::new(EXPIRED, [now_ms().into()])).await?;
         let ids = expired.iter_mut().map(Row::text).collect::<Result<Vec<_>, _>>()?;
-        let delete = |id: &String| [DELETE, DELETE_EVENTS].map(|sql| Statement::new(sql, [id.as_str().into()]));
         if !ids.is_empty() {
-            self.engine.write(ids.iter().flat_map(delete).collect()).await?;
+            self.engine.write(ids.iter().flat_map(|id| removal(id)).collect()).await?;
         }
         Ok(ids.len())
     }

@@ -1,10 +1,35 @@
-//! What [`crate::operations`] says to the database, in words that both engines understand.
+//! The SQL of [`crate::operations`], which both engines accept.
 
 /// The columns of an operation, in the order in which `Operation::read` reads them.
 macro_rules! columns {
     () => {
         "id, principal, credential, skill_id, toolset, destructive, session_id, trace_id, state, start_at_ms, start_before_ms, created_ms, \
          started_ms, ended_ms, remove_ms, runs, cancel_requested, reason"
+    };
+}
+
+/// The columns of a claim, in the order in which `Claim::read` reads them.
+macro_rules! claim_columns {
+    () => {
+        concat!(
+            columns!(),
+            ", request, epoch, may_have_run, \
+             (SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = id)"
+        )
+    };
+}
+
+/// A page of operations that also meet a condition.
+macro_rules! list {
+    ($condition:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM operations WHERE ",
+            $condition,
+            "(created_ms, id) < ($1, $2) AND state >= $3 AND state <= $4 AND ($5 = '' OR skill_id = $5) \
+             AND ($6 = '' OR session_id = $6) ORDER BY created_ms DESC, id DESC LIMIT $7"
+        )
     };
 }
 
@@ -58,15 +83,10 @@ pub(crate) const CLAIM: &str = concat!(
     "WITH next AS MATERIALIZED (SELECT id FROM operations WHERE state = 1 ORDER BY turn, created_ms LIMIT $4 \
      FOR UPDATE SKIP LOCKED) UPDATE operations SET state = 2, gateway = $1, lease_ms = $2, epoch = epoch + 1, token = $3 \
      WHERE state = 1 AND id IN (SELECT id FROM next) RETURNING ",
-    columns!(),
-    ", request, epoch, may_have_run, (SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = id)"
+    claim_columns!()
 );
-pub(crate) const CLAIMED: &str = concat!(
-    "SELECT ",
-    columns!(),
-    ", request, epoch, may_have_run, (SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = id) \
-     FROM operations WHERE state = 2 AND token = $1"
-);
+pub(crate) const CLAIMED: &str =
+    concat!("SELECT ", claim_columns!(), " FROM operations WHERE state = 2 AND token = $1");
 pub(crate) const START: &str = "UPDATE operations SET may_have_run = 1, reason = '', runs = runs + 1, started_ms = coalesce(started_ms, $3) \
                      WHERE id = $1 AND epoch = $2 AND state = 2 AND cancel_requested = 0 RETURNING id";
 pub(crate) const RENEW: &str = "UPDATE operations SET lease_ms = $2 WHERE gateway = $1 AND state = 2 \
@@ -90,18 +110,8 @@ pub(crate) const CANCEL_WAITING: &str = "UPDATE operations SET state = 5, result
                               epoch = epoch + 1 WHERE id = $1 AND state < 2 AND may_have_run = $5 RETURNING id";
 pub(crate) const GET: &str = concat!("SELECT ", columns!(), ", result FROM operations WHERE id = $1");
 pub(crate) const GET_REQUEST: &str = "SELECT request FROM operations WHERE id = $1";
-pub(crate) const LIST: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM operations WHERE (created_ms, id) < ($1, $2) AND state >= $3 AND state <= $4 \
-     AND ($5 = '' OR skill_id = $5) AND ($6 = '' OR session_id = $6) ORDER BY created_ms DESC, id DESC LIMIT $7"
-);
-pub(crate) const LIST_OWN: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM operations WHERE principal = $8 AND (created_ms, id) < ($1, $2) AND state >= $3 AND state <= $4 \
-     AND ($5 = '' OR skill_id = $5) AND ($6 = '' OR session_id = $6) ORDER BY created_ms DESC, id DESC LIMIT $7"
-);
+pub(crate) const LIST: &str = list!("");
+pub(crate) const LIST_OWN: &str = list!("principal = $8 AND ");
 pub(crate) const EVENTS: &str =
     "SELECT number, event FROM operation_events WHERE operation_id = $1 AND number > $2 ORDER BY number LIMIT $3";
 pub(crate) const LAST_EVENT: &str = "SELECT coalesce(max(number), 0) FROM operation_events WHERE operation_id = $1";

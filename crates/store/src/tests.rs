@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::conformance::check_all;
+use crate::conformance::{check_all, operation};
 use crate::operation::{NewOperation, Submission};
 
 /// A folder that is removed when it is dropped.
@@ -27,24 +27,6 @@ impl Drop for Folder {
     }
 }
 
-fn operation(id: &str) -> NewOperation {
-    NewOperation {
-        id: id.to_owned(),
-        principal: "A".to_owned(),
-        toolset: String::new(),
-        destructive: false,
-        credential: String::new(),
-        skill_id: "echo".to_owned(),
-        session_id: String::new(),
-        trace_id: String::new(),
-        idempotency_key: None,
-        fingerprint: Vec::new(),
-        request: b"request".to_vec(),
-        start_at_ms: 0,
-        start_before_ms: 0,
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_in_memory_conforms() {
     check_all(async || Store::open(&Location::Memory).await.unwrap()).await;
@@ -62,7 +44,8 @@ async fn what_was_stored_is_there_after_the_file_is_opened_again() {
     let folder = Folder::new("reopened");
     let location = folder.file("store.db");
     let store = Store::open(&location).await.unwrap();
-    assert_eq!(store.submit(&operation("a")).await, Ok(Submission::Stored));
+    let new = NewOperation { request: b"request".to_vec(), ..operation("a", "A") };
+    assert_eq!(store.submit(&new).await, Ok(Submission::Stored));
     let held = store.claim("gateway", 60_000, 1).await.unwrap();
     assert!(matches!(Store::open(&location).await, Err(StoreError::Locked(_))), "one gateway at a time");
     drop(store);

@@ -9,7 +9,7 @@ use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{InvokeEvent, SkillError, invoke_event};
 use tokio::time::Instant;
 
-use super::end::lost;
+use super::end::lost_error;
 use crate::call::events::invoke_event;
 use crate::call::outcome::Outcome;
 use crate::call::request::Call;
@@ -62,7 +62,7 @@ impl Rest {
             let event = match self.step().await {
                 Step::Event(event) => *event,
                 Step::Lost => {
-                    let outcome = Outcome { attempts: 1, may_have_run: true, ..Outcome::from_error(lost()) };
+                    let outcome = Outcome { attempts: 1, may_have_run: true, ..Outcome::from_error(lost_error()) };
                     return (Ok(self.end(outcome, false).await), None);
                 }
                 Step::Cancelled => {

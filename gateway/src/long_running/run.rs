@@ -14,7 +14,7 @@ use openskill_store::{Store, now_ms};
 use prost::Message as _;
 use tokio::time::Instant;
 
-use super::end::{cancelled_error, end, failed, lost, state_name, too_late, unreadable};
+use super::end::{cancelled_error, end, failure_result, lost_error, state_name, too_late_error, unreadable_error};
 use super::stored_call::StoredCall;
 use super::{LongRunning, resume};
 use crate::call::claim::CallClaim;
@@ -109,8 +109,8 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
 
 async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd, StoreError> {
     let (gateway, operation) = (&shard.gateway, &claim.operation);
-    let fail = |error| Ok(ClaimEnd::Finish(Box::new(failed(operation, error))));
-    let Some(stored) = StoredCall::read(&claim.request) else { return fail(unreadable()) };
+    let fail = |error| Ok(ClaimEnd::Finish(Box::new(failure_result(operation, error))));
+    let Some(stored) = StoredCall::read(&claim.request) else { return fail(unreadable_error()) };
     let run = OperationRun { operation_id: operation.id.clone(), epoch: claim.epoch.cast_unsigned() };
     let cancel_earlier = || {
         if claim.may_have_run {
@@ -122,7 +122,7 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
         return fail(cancelled_error());
     }
     if !claim.may_have_run && now_ms() >= operation.start_before_ms {
-        return fail(too_late());
+        return fail(too_late_error());
     }
     let principal = gateway.principal(&operation.principal, &operation.credential);
     if !principal.is_valid() && gateway.registry.as_ref().is_some_and(|it| !it.knows(&operation.credential)) {
@@ -160,10 +160,10 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
             let events = resume::events(shard, Arc::clone(&call), permit, *run, is_idempotent);
             follow(shard, store, claim, &call, events).await
         }
-        _ if claim.may_have_run && !is_idempotent => return fail(lost()),
+        _ if claim.may_have_run && !is_idempotent => return fail(lost_error()),
         _ => {
             if !store.start(claim.fence()).await? {
-                return refused(store, claim).await;
+                return end_without_start(store, claim).await;
             }
             gateway.long_running.notify(&operation.id);
             follow(shard, store, claim, &call, streams::one(shard.clone(), Arc::clone(&call), permit)).await
@@ -208,12 +208,13 @@ fn retry_after(gateway: &Gateway, call: &Call, operation: &StoredOperation, erro
     i64::try_from((pause as u64).max(error.retry_after_ms)).ok()
 }
 
-/// What becomes of an operation whose skill must not start: it was cancelled meanwhile, or another gateway has it.
-async fn refused(store: &Store, claim: &Claim) -> Result<ClaimEnd, StoreError> {
+/// Ends a claim whose skill must not start: the operation was cancelled meanwhile, or another gateway has it.
+async fn end_without_start(store: &Store, claim: &Claim) -> Result<ClaimEnd, StoreError> {
     let operation = &claim.operation;
     let latest = store.get(&operation.id).await?.map(|(latest, _)| latest);
     let is_cancelled = latest.is_some_and(|it| it.cancel_requested && it.state == State::Running);
-    Ok(if is_cancelled { ClaimEnd::Finish(Box::new(failed(operation, cancelled_error()))) } else { ClaimEnd::Drop })
+    let cancellation = || ClaimEnd::Finish(Box::new(failure_result(operation, cancelled_error())));
+    Ok(if is_cancelled { cancellation() } else { ClaimEnd::Drop })
 }
 
 /// Whether a call that did not run should wait: for a worker, for its skill, for its circuit.

@@ -10,9 +10,9 @@ use prost::Message as _;
 use prost_types::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::end::unreadable;
+use super::end::unreadable_error;
 use super::stored_call::StoredCall;
-use super::{ID_BYTES, LongRunning, OperationSnapshot, failure, not_ended, unknown};
+use super::{ID_BYTES, LongRunning, OperationSnapshot, failure, unknown_operation, wrong_state};
 use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::RequestContext;
@@ -102,11 +102,11 @@ impl LongRunning {
         let (operation, _) = self.find(&context.principal, name).await?;
         match operation.state {
             State::Failed | State::Cancelled => {}
-            State::Succeeded => return Err(not_ended("succeeded: submit its call if it should run once more")),
-            _ => return Err(not_ended("has not ended")),
+            State::Succeeded => return Err(wrong_state("succeeded: submit its call if it should run once more")),
+            _ => return Err(wrong_state("has not ended")),
         }
-        let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown)?;
-        let again = StoredCall::read(&stored).ok_or_else(unreadable)?.again();
+        let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown_operation)?;
+        let again = StoredCall::read(&stored).ok_or_else(unreadable_error)?.again();
         self.submit(shard, again, context).await
     }
 

@@ -9,7 +9,7 @@ use openskill_proto::v1::{InvokeEvent, OperationEvent, SkillError};
 use openskill_store::operation::StoredEvent;
 use prost::Message as _;
 
-use super::end::{read_result, unreadable};
+use super::end::{read_result, unreadable_error};
 use super::{POLL, failure};
 use crate::call::principal::Principal;
 use crate::gateway::Gateway;
@@ -56,13 +56,13 @@ impl OperationWatch {
         let own = Arc::clone(&self.gateway.long_running);
         loop {
             if let Some(stored) = self.read.pop_front() {
-                let event = InvokeEvent::decode(stored.event.as_slice()).map_err(|_| unreadable())?;
+                let event = InvokeEvent::decode(stored.event.as_slice()).map_err(|_| unreadable_error())?;
                 return Ok(Some(OperationEvent { number: stored.number.cast_unsigned(), event: Some(event) }));
             }
             if self.is_over {
                 return Ok(None);
             }
-            let changed = own.changed(super::id(&self.name));
+            let changed = own.wait_for_change(super::id(&self.name));
             // First the state, then the events: what ended has no more events.
             let (operation, result) = own.find(&self.principal, &self.name).await?;
             let events = own.store()?.events(&operation.id, self.last, BATCH).await.map_err(failure)?;

@@ -69,14 +69,11 @@ impl DatabaseSession {
     /// Refuses a server that is too old, or that loses what it confirmed.
     async fn check(&self, settings: &Settings) -> Result<(), StoreError> {
         let name = &self.name;
-        let messages = self.client.simple_query(SERVER).await.map_err(|error| failure(name, &error))?;
-        let row = messages.iter().find_map(|it| if let SimpleQueryMessage::Row(row) = it { Some(row) } else { None });
-        let column = |number: usize| row.and_then(|it| it.try_get(number).ok().flatten()).unwrap_or_default();
-        if column(0).parse().unwrap_or(0) < OLDEST_VERSION {
-            let version = column(1);
+        let [number, version, fsync, commit] = self.read_settings(SERVER).await?;
+        if number.parse().unwrap_or(0) < OLDEST_VERSION {
             return Err(StoreError::Unusable(format!("{name}: version {version} is too old: use 15 or later")));
         }
-        for (setting, value) in [("fsync", column(2)), ("synchronous_commit", column(3))] {
+        for (setting, value) in [("fsync", fsync), ("synchronous_commit", commit)] {
             if value == "off" && !settings.allows_loss {
                 return Err(StoreError::Unusable(format!(
                     "{name}: with {setting} = off it may lose what it has confirmed: set {setting} = on, or add \
@@ -87,26 +84,25 @@ impl DatabaseSession {
         Ok(())
     }
 
+    /// Runs a query that returns one row.
+    async fn read_settings<const N: usize>(&self, query: &str) -> Result<[String; N], StoreError> {
+        let messages = self.client.simple_query(query).await.map_err(|error| failure(&self.name, &error))?;
+        let row = messages.iter().find_map(|it| if let SimpleQueryMessage::Row(row) = it { Some(row) } else { None });
+        let column = |number| row.and_then(|it| it.try_get(number).ok().flatten()).unwrap_or_default().to_owned();
+        Ok(std::array::from_fn(column))
+    }
+
     /// Says in words what the server's settings mean for an acknowledged operation.
     pub(super) async fn durability(&self) -> Result<Durability, StoreError> {
-        let asked = self.client.simple_query(DURABILITY).await;
-        let messages = asked.map_err(|error| failure(&self.name, &error))?;
-        let row = messages.iter().find_map(|it| if let SimpleQueryMessage::Row(row) = it { Some(row) } else { None });
-        let column = |number: usize| row.and_then(|it| it.try_get(number).ok().flatten()).unwrap_or_default();
-        let [version, commit, standbys, full_pages, fsync] = [0, 1, 2, 3, 4].map(column);
-        let skew_ms = column(5).parse::<i64>().unwrap_or_default() - now_ms();
+        let [version, commit, standbys, full_pages, fsync, time_ms] = self.read_settings(DURABILITY).await?;
+        let skew_ms = time_ms.parse::<i64>().unwrap_or_default() - now_ms();
         let mut survives = vec!["a crash of the gateways"];
         let mut lacks = Vec::new();
-        match (fsync, commit, standbys) {
+        match (fsync.as_str(), commit.as_str(), standbys.as_str()) {
             ("off", _, _) | (_, "off", _) => {
-                lacks.push("fsync or synchronous_commit is off, so a crash of the server loses it")
+                lacks.push("fsync or synchronous_commit is off, so a crash of the server loses it");
             }
-            (_, "local" | "on", "") | (_, "local", _) => {
-                survives.push("a crash of the server, but not the loss of its disk")
-            }
-            (_, "remote_write", _) if standbys.is_empty() => {
-                survives.push("a crash of the server, but not the loss of its disk")
-            }
+            (_, "local", _) | (_, _, "") => survives.push("a crash of the server, but not the loss of its disk"),
             _ => survives.push("the loss of the server, if a synchronous standby is promoted"),
         }
         if full_pages == "off" {
