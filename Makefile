@@ -30,7 +30,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up serve readers-in-background build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp soak chaos histories schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up serve readers-in-background build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-operations bench-mcp bench-runners flamegraph fuzz fuzz-mcp soak chaos histories schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -169,6 +169,9 @@ bench-instructions: need-rust need-valgrind ## Count the instructions of a call,
 
 bench-agent: build-bench ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
 	$(BENCH) agent $(ARGS)
+
+bench-operations: build-bench ## Measure stored calls beside plain ones and pgbench, two minutes (ARGS="--stored 10000")
+	$(BENCH) operations $(ARGS)
 
 bench-mcp: build-bench bench-venv ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,startup")
 	@cargo build --quiet --locked --release --manifest-path tests/bench/rmcp/Cargo.toml --target-dir target/bench-rmcp

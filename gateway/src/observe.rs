@@ -7,8 +7,11 @@
 //! - [`call_event`]: events during a call; [`recording`]: all data of an ended call; [`recorder`]: stores recordings
 //! - [`spans`]: the OpenTelemetry spans of a call
 
+use std::time::Duration;
+
 use openskill_identity::shares::Pool;
 use openskill_proto::v1::Circuit;
+use openskill_store::observed::{Access, StoreObserver};
 use openskill_telemetry::trace::Tracer;
 
 pub(crate) mod call_event;
@@ -42,6 +45,12 @@ impl Default for Observer {
             recorder: None,
             content_pool: Pool::new(SharedLimit::Recordings.bound()),
         }
+    }
+}
+
+impl StoreObserver for Observer {
+    fn transaction_ended(&self, access: Access, duration: Duration, failed: bool) {
+        self.metrics.transaction_ended(access, duration, failed);
     }
 }
 

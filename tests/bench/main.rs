@@ -3,7 +3,7 @@
 //! runners with each other, `make bench-mcp` its MCP face with other servers, and `--before PATH` two builds of openskill.
 //!
 //! - [`settings`]: the command line
-//! - [`agent`]: conversations beside plain calls
+//! - [`agent`]: conversations beside plain calls; [`operations`]: stored calls beside plain ones
 //! - [`rows`]: what is measured; [`site`], [`hosts`], [`child`]: the processes that serve it
 //! - [`caller`], [`load`], [`usage`]: the load generator and what it observes
 //! - [`rounds`], [`report`]: the order of measurements, and the tables
@@ -18,6 +18,7 @@ mod child;
 mod forwarder;
 mod hosts;
 mod load;
+mod operations;
 mod report;
 mod rounds;
 mod rows;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             agent::run(&settings);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Operations(settings) => operations::run(&settings).map(|()| ExitCode::SUCCESS),
         Command::Forwarder(settings) => forwarder::run(&settings).map(|()| ExitCode::SUCCESS),
     };
     ended.unwrap_or_else(|reason| {

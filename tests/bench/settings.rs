@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::AgentSettings;
+use crate::operations::OperationsSettings;
 
 #[derive(Debug, clap::Parser)]
 #[command(name = "bench")]
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Mcp(Settings),
     /// Measure plain calls beside conversations with the agent
     Agent(AgentSettings),
+    /// Measure stored calls beside plain ones and beside pgbench
+    Operations(OperationsSettings),
     /// Be the bare tonic forwarder, or the server behind it
     #[command(hide = true)]
     Forwarder(Forwarder),

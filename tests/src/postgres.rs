@@ -62,7 +62,8 @@ impl Postgres {
         Self(folder.path().join(self.0.strip_prefix(packages).unwrap()))
     }
 
-    fn command(&self, program: &str) -> Command {
+    /// The command of a program, such as `pgbench`, that knows the password.
+    pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.0.join(program));
         command.env("PGPASSWORD", PASSWORD).stdin(Stdio::null());
         command

@@ -13,7 +13,7 @@
 //! - [`operations`]: what gateways do with them
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
-//! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
+//! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it; [`observed`] measures it
 //! - `schema`: the tables, and how older ones become newer ones
 //! - `conformance`: what every engine must do, as checks for tests
 
@@ -22,6 +22,7 @@ mod clock;
 pub mod conformance;
 pub mod durability;
 pub mod engine;
+pub mod observed;
 pub mod operation;
 pub mod operations;
 pub mod page;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 pub use clock::now_ms;
 use durability::Durability;
 use engine::{Engine, StoreError};
+use observed::{ObservedEngine, StoreObserver};
 
 /// Where a store is.
 #[derive(Clone, PartialEq, Eq)]
@@ -95,6 +97,12 @@ impl Store {
         };
         schema::migrate(&*engine).await?;
         Ok(Self { engine })
+    }
+
+    /// Has `observer` hear about the transactions from now on.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn StoreObserver>) -> Self {
+        Self { engine: Arc::new(ObservedEngine { engine: self.engine, observer }) }
     }
 
     /// Whether gateways share this store. If not, whatever another gateway held is free as soon as the store is open.

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::POLL;
 use super::run::run;
-use super::{LongRunning, POLL};
 use crate::call::claim::CallClaim;
 use crate::dispatch::kept_run;
 use crate::gateway::{Gateway, Shard};
@@ -47,7 +47,7 @@ const MAX_CLAIM: usize = 16;
 pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
     let own = &gateway.long_running;
     let Some(location) = &own.config.store else { return Ok(()) };
-    match try_open(own, location).await {
+    match try_open(gateway, location).await {
         Err(error @ StoreError::Unavailable(_)) if matches!(location, Location::Postgres(_)) => {
             tracing::warn!(%error, "operations are unavailable until the store can be reached");
             Ok(())
@@ -60,9 +60,10 @@ pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
     }
 }
 
-async fn try_open(own: &LongRunning, location: &Location) -> Result<(), StoreError> {
+async fn try_open(gateway: &Gateway, location: &Location) -> Result<(), StoreError> {
+    let own = &gateway.long_running;
     let opened = async {
-        let store = Store::open(location).await?;
+        let store = Store::open(location).await?.observed_by(Arc::clone(&gateway.observer) as _);
         if !store.is_shared() {
             // Before the first claim: whatever held operations before is gone.
             store.recover().await?;
@@ -105,7 +106,7 @@ async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
     let Some(location) = &own.config.store else { return std::future::pending().await };
     while own.store.get().is_none() {
         tokio::time::sleep(REOPEN).await;
-        if let Err(error) = try_open(&own, location).await {
+        if let Err(error) = try_open(&shard.gateway, location).await {
             tracing::debug!(%error, "the store can't be opened yet");
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use openskill_net::tls::expiry::Time;
 use openskill_proto::error::TABLE;
 use openskill_proto::v1::{Blame, CircuitState, ExecuteResult};
+use openskill_store::observed::Access;
 use openskill_telemetry::metrics::skills::MOST_SKILLS;
 use openskill_telemetry::metrics::snapshot::Value;
 use openskill_telemetry::metrics::telemetry::TELEMETRY;
@@ -75,6 +76,11 @@ pub(crate) struct Metrics {
     pub(crate) operations: LabelledCounters,
     /// Operations that ran here while another gateway took them.
     pub(crate) leases_lost: Counter,
+    /// Transactions of the store that read, and that write.
+    store_reads: Histogram,
+    store_writes: Histogram,
+    /// By what failed.
+    store_failures: LabelledCounters,
 }
 
 /// The operations of a gateway's store.
@@ -149,6 +155,9 @@ impl Metrics {
             replays: Counter::new(),
             operations: LabelledCounters::new(["succeeded", "failed", "cancelled"]),
             leases_lost: Counter::new(),
+            store_reads: Histogram::default(),
+            store_writes: Histogram::default(),
+            store_failures: LabelledCounters::new(["read", "write"]),
         }
     }
 
@@ -169,6 +178,17 @@ impl Metrics {
         if !result.runner.is_empty() {
             skill.durations.observe_traced(call.received.elapsed(), &call.trace.context.trace_id);
             self.queued.observe(Duration::from_micros(result.queued_us));
+        }
+    }
+
+    pub(super) fn transaction_ended(&self, access: Access, duration: Duration, failed: bool) {
+        let (name, durations) = match access {
+            Access::Read => ("read", &self.store_reads),
+            Access::Write => ("write", &self.store_writes),
+        };
+        durations.observe(duration);
+        if failed {
+            self.store_failures.inc(name);
         }
     }
 
@@ -202,6 +222,9 @@ impl Metrics {
             all.number(&table::OPERATIONS_RUNNING, &[], *running as f64);
             all.number(&table::OPERATIONS_OLDEST, &[], oldest.as_secs_f64());
             all.count(&table::LEASES_LOST, &[], &self.leases_lost);
+            all.durations(&table::STORE_DURATION, &["read"], &self.store_reads);
+            all.durations(&table::STORE_DURATION, &["write"], &self.store_writes);
+            self.store_failures.read(&mut all, &table::STORE_FAILURES);
         }
         self.mcp.read(&mut all);
         all.add(&table::MCP_VIEW_FAILURES, &[], Value::Count(now.view_failures));
