@@ -197,9 +197,9 @@ chaos: build-bench ## Kill, stop, flood and restart it for 15 minutes, and check
 	cargo test --locked --profile dist -p openskill-gateway circuit -- --nocapture
 	OPENSKILL_BIN=$(DIST) target/dist/chaos $(ARGS)
 
-histories: build ## Kill gateways and workers while operations run, and check what clients saw, ten minutes (SEED=N, SECONDS=N, ONLY=kill)
+histories: build ## Kill gateways, workers and databases while operations run, and check what clients saw, ten minutes (SEED=N, SECONDS=N, CALLS=N, ONLY=kill)
 	@cargo build --locked --quiet --profile $(PROFILE) -p openskill -p openskill-tests --bin openskill --bin histories
-	@OPENSKILL_BIN=$(BINARY) target/$(FOLDER)/histories --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+	@OPENSKILL_BIN=$(BINARY) target/$(FOLDER)/histories --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(CALLS),--calls $(CALLS)) $(if $(ONLY),--only $(ONLY))
 
 schemathesis: build need-python ## Ask a gateway whether it does what its OpenAPI document says, minutes (ARGS="--max-examples 100")
 	$(call make-venv,$(SCHEMATHESIS),tests/clients/requirements-schemathesis.txt)

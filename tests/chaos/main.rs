@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::{Parser as _, ValueEnum as _};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_tests::interrupt::interrupted;
@@ -40,20 +41,14 @@ use openskill_tests::processes;
 use tokio::task::JoinSet;
 
 use call::Called;
-use settings::{PHASES, Settings, USAGE};
+use settings::{Phase, Settings};
 use table::{Row, Table};
 
 /// The limit of a phase.
 const LIMIT: Duration = Duration::from_secs(480);
 
 fn main() -> ExitCode {
-    let settings = match Settings::read(std::env::args().skip(1)) {
-        Ok(settings) => settings,
-        Err(reason) => {
-            eprintln!("{reason}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let settings = Settings::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -77,10 +72,11 @@ fn main() -> ExitCode {
 async fn run(settings: &Settings) -> Table {
     eprintln!("{}", about(settings));
     let mut table = Table::default();
-    for name in PHASES.into_iter().filter(|name| settings.only.iter().any(|it| it == name)) {
+    for phase in Phase::value_variants().iter().copied().filter(|it| settings.runs(*it)) {
+        let name = format!("{phase:?}").to_lowercase();
         eprintln!("{name} ...");
         let begun = Instant::now();
-        table.add(name, bounded(phase(name, settings.clone())).await);
+        table.add(&name, bounded(run_phase(phase, settings.clone())).await);
         eprintln!("{name} took {:.0} s", begun.elapsed().as_secs_f64());
     }
     table.add("end", left_behind());
@@ -97,15 +93,15 @@ fn left_behind() -> Vec<Row> {
     vec![Row::none("leftover processes", processes), Row::none("leftover temporary directories", folders)]
 }
 
-fn phase(name: &str, settings: Settings) -> BoxFuture<'static, Vec<Row>> {
-    match name {
-        "faults" => faults::run(settings).boxed(),
-        "ejection" => ejection::run(settings).boxed(),
-        "overload" => overload::run(settings).boxed(),
-        "starvation" => starvation::run(settings).boxed(),
-        "deadlines" => deadlines::run(settings).boxed(),
-        "leaks" => leaks::run(settings).boxed(),
-        _ => sigterm::run(settings).boxed(),
+fn run_phase(phase: Phase, settings: Settings) -> BoxFuture<'static, Vec<Row>> {
+    match phase {
+        Phase::Faults => faults::run(settings).boxed(),
+        Phase::Ejection => ejection::run(settings).boxed(),
+        Phase::Overload => overload::run(settings).boxed(),
+        Phase::Starvation => starvation::run(settings).boxed(),
+        Phase::Deadlines => deadlines::run(settings).boxed(),
+        Phase::Leaks => leaks::run(settings).boxed(),
+        Phase::Sigterm => sigterm::run(settings).boxed(),
     }
 }
 

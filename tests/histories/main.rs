@@ -2,6 +2,7 @@
 //!
 //! - `kill`: `openskill up` on SQLite; the gateway, its workers or everything is killed at random moments
 //! - `shared`: two gateways share two workers and PostgreSQL; gateways and workers are killed, and gateways are stopped for a while
+//! - `failover`: three gateways share four workers and a PostgreSQL cluster, whose primary is lost or hangs again and again
 //! - `boundaries`: a gateway on SQLite is killed at each sync to disk, and at some writes
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
@@ -9,21 +10,22 @@
 mod settings;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
+use clap::Parser as _;
 use openskill_tests::history::boundaries::{self, Boundary, PreparedStore};
 use openskill_tests::history::kill;
 use openskill_tests::history::plan::Plan;
 use openskill_tests::history::report::Report;
 use openskill_tests::interrupt::interrupted;
+use openskill_tests::postgres::cluster::Cluster;
 use openskill_tests::postgres::{Postgres, Server};
 
-use settings::{Settings, USAGE};
+use settings::{Scenario, Settings};
 
-/// Calls and faults, a second.
-const CALLS: f64 = 5.0;
+/// Faults, a second.
 const FAULTS: f64 = 0.4;
 const SHARED_FAULTS: f64 = 0.2;
+const FAILOVER_FAULTS: f64 = 0.15;
 
 /// How many syncs of a store that is created, and of one that is there, have a gateway killed.
 const FRESH: usize = 8;
@@ -34,13 +36,7 @@ const WRITES: usize = 20;
 const WRITE_STEP: usize = 17;
 
 fn main() -> ExitCode {
-    let settings = match Settings::read(std::env::args().skip(1)) {
-        Ok(settings) => settings,
-        Err(reason) => {
-            eprintln!("{reason}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let settings = Settings::parse();
     println!("seed {}: SEED={} make histories repeats the plan", settings.seed, settings.seed);
     // One thread: what it starts ends with it.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -66,19 +62,22 @@ fn main() -> ExitCode {
 /// Runs the scenarios. Returns whether all histories are valid.
 async fn run(settings: &Settings) -> bool {
     let mut is_valid = true;
-    if settings.runs("kill") {
+    if settings.only.contains(&Scenario::Kill) {
         for workers in 1..=2 {
-            let seconds = settings.seconds as f64 / 2.0;
-            let [calls, faults] = [CALLS, FAULTS].map(|rate| (rate * seconds).ceil() as usize);
-            let plan = Plan::random(2 * settings.seed + workers, Duration::from_secs_f64(seconds), calls, faults);
+            let within = settings.time() / 2;
+            let (calls, faults) = (settings.calls() / 2, settings.count(FAULTS) / 2);
+            let plan = Plan::random(2 * settings.seed() + workers, within, calls, faults);
             let name = format!("kill-{}-{workers}", settings.seed);
             is_valid &= print(&kill::run(&name, plan, workers as usize).await);
         }
     }
-    if settings.runs("shared") {
+    if settings.only.contains(&Scenario::Shared) {
         is_valid &= run_shared(settings).await;
     }
-    if settings.runs("boundaries") {
+    if settings.only.contains(&Scenario::Failover) {
+        is_valid &= run_failover(settings).await;
+    }
+    if settings.only.contains(&Scenario::Boundaries) {
         if !boundaries::can_trace() {
             println!("boundaries: skipped, because strace is not there or may not trace");
             return is_valid;
@@ -99,13 +98,21 @@ async fn run_shared(settings: &Settings) -> bool {
     let mut is_valid = true;
     for (version, programs) in versions.into_iter().filter_map(|(version, it)| Some((version, it?))) {
         let server = Server::start(&programs).await;
-        let seconds = settings.seconds as f64;
-        let [calls, faults] = [CALLS, SHARED_FAULTS].map(|rate| (rate * seconds).ceil() as usize);
-        let plan = Plan::shared(settings.seed, Duration::from_secs_f64(seconds), calls, faults);
+        let (calls, faults) = (settings.calls(), settings.count(SHARED_FAULTS));
+        let plan = Plan::shared(settings.seed(), settings.time(), calls, faults);
         let name = format!("shared-{}-{version}", settings.seed);
         is_valid &= print(&kill::run_shared(&name, plan, server.url(&server.database())).await);
     }
     is_valid
+}
+
+/// Runs gateways whose database loses its primary.
+async fn run_failover(settings: &Settings) -> bool {
+    let Some(programs) = Postgres::or_skip() else { return true };
+    let (calls, faults) = (settings.calls(), settings.count(FAILOVER_FAULTS));
+    let plan = Plan::failover(settings.seed(), settings.time(), calls, faults);
+    let cluster = Cluster::start(&programs).await;
+    print(&kill::run_failover(&format!("failover-{}", settings.seed), plan, cluster).await)
 }
 
 /// Kills a gateway at each of these boundaries. Returns whether all histories are valid.

@@ -1,71 +1,50 @@
 //! The command line.
 
-/// The scenarios, in the order they run.
-pub(crate) const SCENARIOS: [&str; 3] = ["kill", "shared", "boundaries"];
+use std::time::Duration;
 
-/// The usage message.
-pub(crate) const USAGE: &str = "usage: histories [--seed N] [--seconds 60] [--only kill,shared,boundaries]";
+/// A kind of run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scenario {
+    Kill,
+    Shared,
+    Failover,
+    Boundaries,
+}
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Kill gateways, workers and databases while operations run, and check what clients saw
+#[derive(Debug, clap::Parser)]
+#[command(name = "histories")]
 pub(crate) struct Settings {
-    pub(crate) seed: u64,
-    /// How long `kill` and `shared` kill.
+    /// Repeats a plan
+    #[arg(long, default_value_t = rand::random())]
+    pub(crate) seed: u32,
+    /// How long each scenario but `boundaries` kills
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: u64,
-    pub(crate) only: Vec<String>,
+    /// Calls a second
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) calls: u32,
+    /// Which scenarios run
+    #[arg(long, value_delimiter = ',', default_value = "kill,shared,failover,boundaries")]
+    pub(crate) only: Vec<Scenario>,
 }
 
 impl Settings {
-    pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        let seed = u64::from(rand::random::<u32>());
-        let mut settings = Self { seed, seconds: 60, only: SCENARIOS.map(str::to_owned).to_vec() };
-        let mut arguments = arguments.into_iter();
-        while let Some(name) = arguments.next() {
-            let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
-            match name.as_str() {
-                "--seed" => {
-                    settings.seed = u64::from(value.parse::<u32>().map_err(|_| format!("'{value}' is not a seed"))?)
-                }
-                "--seconds" => settings.seconds = seconds(&value)?,
-                "--only" => settings.only = scenarios(&value)?,
-                _ => return Err(format!("unknown option {name}")),
-            }
-        }
-        Ok(settings)
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.into()
     }
 
-    /// Whether a scenario runs.
-    pub(crate) fn runs(&self, scenario: &str) -> bool {
-        self.only.iter().any(|it| it == scenario)
-    }
-}
-
-fn seconds(value: &str) -> Result<u64, String> {
-    let seconds = value.parse().ok().filter(|it| (1..=600).contains(it));
-    seconds.ok_or_else(|| format!("'{value}' is not a number of seconds: 1 to 600"))
-}
-
-fn scenarios(value: &str) -> Result<Vec<String>, String> {
-    let names: Vec<_> = value.split(',').map(str::to_owned).collect();
-    match names.iter().find(|name| !SCENARIOS.contains(&name.as_str())) {
-        Some(unknown) => Err(format!("unknown scenario '{unknown}'")),
-        None => Ok(names),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<Settings, String> {
-        Settings::read(text.split_whitespace().map(str::to_owned))
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds)
     }
 
-    #[test]
-    fn arguments_are_parsed_or_rejected() {
-        let settings = read("--seed 5 --seconds 10 --only kill").unwrap();
-        assert_eq!((settings.seed, settings.seconds, settings.runs("boundaries")), (5, 10, false));
-        for text in ["--seed", "--seed x", "--seconds 0", "--only kill,nothing", "--quick 1"] {
-            assert!(read(text).is_err(), "{text}");
-        }
+    /// How many calls there are.
+    pub(crate) fn calls(&self) -> usize {
+        self.count(self.calls.into())
+    }
+
+    /// How many of so many a second there are.
+    pub(crate) fn count(&self, rate: f64) -> usize {
+        (rate * self.seconds as f64).ceil() as usize
     }
 }

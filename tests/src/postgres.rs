@@ -2,6 +2,10 @@
 //!
 //! It listens on a reserved port of 127.0.0.1 and has an empty folder. It refuses to run as root, so root starts it as
 //! nobody.
+//!
+//! - [`cluster`]: a primary and standbys
+
+pub mod cluster;
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -96,11 +100,8 @@ impl Server {
 
     /// Starts one with settings such as `fsync=off`.
     pub async fn start_with(programs: &Postgres, settings: &[&str]) -> Self {
-        let (folder, port) = (Folder::new(), Port::reserve());
-        let programs = programs.for_nobody(&folder);
-        let mut server = Self { programs, folder, port, child: None };
+        let mut server = Self::prepare(programs);
         let password = server.write("password", PASSWORD);
-        server.own(server.folder.path());
         let mut initdb = server.programs.server_command("initdb", &server.folder);
         initdb.args(["-D", "data", "-U", USER, "-A", "scram-sha-256", "--no-sync", "--locale=C", "--encoding=UTF8"]);
         let made = initdb.arg("--pwfile").arg(password).output().unwrap();
@@ -109,6 +110,14 @@ impl Server {
         let lines: String = settings.iter().map(|it| format!("{it}\n")).collect();
         std::fs::write(configuration, lines).unwrap();
         server.start_again().await;
+        server
+    }
+
+    /// Prepares one that has no data yet.
+    fn prepare(programs: &Postgres) -> Self {
+        let (folder, port) = (Folder::new(), Port::reserve());
+        let server = Self { programs: programs.for_nobody(&folder), folder, port, child: None };
+        server.own(server.folder.path());
         server
     }
 

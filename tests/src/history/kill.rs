@@ -11,6 +11,7 @@ use super::client::Client;
 use super::plan::{Cancel, Plan, PlannedCall, Read, Start};
 use super::report::Report;
 use super::stage::{Layout, Stage, Store};
+use crate::postgres::cluster::Cluster;
 
 /// How long clients may take after the last fault.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -24,6 +25,12 @@ pub async fn run(name: &str, plan: Plan, workers: usize) -> Report {
 pub async fn run_shared(name: &str, plan: Plan, url: String) -> Report {
     let layout = Layout::Apart { gateways: 2, workers: 2 };
     run_on(name, plan, Stage::new(layout, Some(Store::Postgres(url))).await).await
+}
+
+/// Runs a plan with three gateways and four workers. Their database is a cluster, of which the plan takes the primary.
+pub async fn run_failover(name: &str, plan: Plan, cluster: Cluster) -> Report {
+    let layout = Layout::Apart { gateways: 3, workers: 4 };
+    run_on(name, plan, Stage::with_cluster(layout, cluster).await).await
 }
 
 async fn run_on(name: &str, plan: Plan, mut stage: Stage) -> Report {

@@ -66,6 +66,14 @@ pub enum Victim {
     Worker(usize),
     /// A gateway, which is stopped for longer than its leases are valid, and continues.
     Paused(usize),
+    /// The primary of the database, which a standby replaces.
+    Primary,
+    /// The same, but it hangs before it is ended.
+    HangingPrimary,
+    /// The primary, which hangs for a while and continues.
+    PausedPrimary,
+    /// The primary, which loses its standbys for a while before one of them replaces it.
+    IsolatedPrimary,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +108,18 @@ impl Plan {
                 2 | 3 => Victim::Worker(number),
                 _ => Victim::Gateway(number),
             }
+        })
+    }
+
+    /// The same for three gateways and four workers, whose database has standbys.
+    pub fn failover(seed: u64, within: Duration, calls: usize, faults: usize) -> Self {
+        Self::spread(seed, within, calls, faults, |random, _| match random.random_range(0..10) {
+            0..2 => Victim::Primary,
+            2 => Victim::HangingPrimary,
+            3 => Victim::PausedPrimary,
+            4 => Victim::IsolatedPrimary,
+            5..8 => Victim::Gateway(random.random_range(0..3)),
+            _ => Victim::Worker(random.random_range(0..4)),
         })
     }
 

@@ -15,6 +15,7 @@ use super::plan::Victim;
 use super::{Event, journal};
 use crate::folder::Folder;
 use crate::port::Port;
+use crate::postgres::cluster::Cluster;
 use crate::system::{PATIENCE, Process, Setup};
 use crate::wait::until;
 use crate::{fixtures, processes};
@@ -71,6 +72,8 @@ pub struct Stage {
     paused: JoinSet<()>,
     /// How often a gateway was started.
     starts: watch::Sender<u64>,
+    /// The database, if it has standbys.
+    cluster: Option<Cluster>,
     pub journal: Journal,
     pub folder: Folder,
 }
@@ -94,6 +97,7 @@ impl Stage {
             workers: Vec::new(),
             paused: JoinSet::new(),
             starts: watch::Sender::new(0),
+            cluster: None,
             journal: Journal::create(&folder.path().join("data")),
             folder,
         };
@@ -104,6 +108,12 @@ impl Stage {
             }
         }
         stage
+    }
+
+    /// Prepares everything with the database of a cluster.
+    pub async fn with_cluster(layout: Layout, cluster: Cluster) -> Self {
+        let stage = Self::new(layout, Some(Store::Postgres(cluster.url()))).await;
+        Self { cluster: Some(cluster), ..stage }
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
@@ -218,7 +228,15 @@ impl Stage {
                     processes::send(pid, Signal::CONT);
                 });
             }
+            Victim::Primary => self.cluster().lose_primary().await,
+            Victim::HangingPrimary => self.cluster().replace_hanging_primary().await,
+            Victim::PausedPrimary => self.cluster().hang_primary().await,
+            Victim::IsolatedPrimary => self.cluster().isolate_primary().await,
         }
+    }
+
+    fn cluster(&mut self) -> &mut Cluster {
+        self.cluster.as_mut().expect("the database has standbys")
     }
 
     async fn replace_gateway(&mut self, number: usize) {

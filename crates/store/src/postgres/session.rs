@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join_all;
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Error, SimpleQueryMessage};
+use tokio::time::timeout;
+use tokio_postgres::{Client, Config, Error, SimpleQueryMessage};
 
 use super::failure::{Failure, describe, judge};
 use super::settings::Settings;
@@ -18,9 +19,15 @@ use crate::engine::{Rows, Statement, StoreError, Value};
 /// The oldest version that is supported, as the server counts.
 const OLDEST_VERSION: i64 = 150_000;
 
-/// How long a transaction may take. The server ends a statement, and a transaction whose gateway is gone, before.
+/// How long a server may take to accept a connection. One that hangs accepts it, and then says nothing.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a transaction may take. The server ends one that waits for a lock, or whose gateway is gone, before.
+///
+/// `statement_timeout` must not: a server that waits for its standbys then stops waiting, and confirms what they lack.
 const LIMIT: Duration = Duration::from_secs(15);
-const SETTINGS: &str = "SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '10s'; \
+const SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = '10s'; \
+                        SET idle_in_transaction_session_timeout = '10s'; \
                         SET default_transaction_isolation = 'read committed'";
 
 const SERVER: &str = "SELECT current_setting('server_version_num'), current_setting('server_version'), \
@@ -50,9 +57,28 @@ pub(super) struct DatabaseSession {
 }
 
 impl DatabaseSession {
-    /// Connects, and checks that the server fits.
+    /// Connects to the first server that is a primary, and checks that it fits.
     pub(super) async fn open(settings: &Settings) -> Result<Self, StoreError> {
-        let connected = settings.config.connect(settings.tls.clone()).await;
+        let mut refusal = None;
+        for (number, server) in settings.servers() {
+            match timeout(CONNECT_LIMIT, Self::connect(settings, server)).await {
+                Ok(Ok(session)) => {
+                    settings.prefer(number);
+                    return Ok(session);
+                }
+                // The first one says most: it served last.
+                Ok(Err(error)) => drop(refusal.get_or_insert(error)),
+                Err(_) => {
+                    let reason = format!("{}: it does not answer in time", settings.name);
+                    refusal.get_or_insert(StoreError::Unavailable(reason));
+                }
+            }
+        }
+        Err(refusal.unwrap_or_else(|| StoreError::Unavailable(format!("{}: no server", settings.name))))
+    }
+
+    async fn connect(settings: &Settings, server: &Config) -> Result<Self, StoreError> {
+        let connected = server.connect(settings.tls.clone()).await;
         let (client, connection) = connected.map_err(|error| failure(&settings.name, &error))?;
         let driver = tokio::spawn(async move {
             // Whoever waits for a transaction gets this error, too.
@@ -128,7 +154,7 @@ impl DatabaseSession {
     /// Runs statements in one transaction. After [`Failure::Lost`] and [`Failure::Unknown`] this session is of no use.
     pub(super) async fn run(&mut self, statements: &[Statement], is_read: bool) -> Result<Vec<Rows>, Failure> {
         self.is_committing = false;
-        let outcome = tokio::time::timeout(LIMIT, self.transact(statements)).await;
+        let outcome = timeout(LIMIT, self.transact(statements)).await;
         let may_have_happened = self.is_committing && !is_read;
         match outcome {
             Ok(Ok(rows)) => Ok(rows),

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
@@ -17,8 +18,10 @@ const DEFAULTS: &str = "application_name=openskill&connect_timeout=3&keepalives_
 /// How to connect to a database.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// Its `Debug` hides the password.
-    pub(super) config: Config,
+    /// One for each server that the URL names. Their `Debug` hides the password.
+    servers: Vec<Config>,
+    /// The position of the one that served last.
+    current: AtomicUsize,
     pub(super) tls: Tls,
     /// Names the database in messages, without the user.
     pub(super) name: String,
@@ -47,18 +50,46 @@ impl Settings {
                 _ => parameters.push(parameter),
             }
         }
-        let parsed = format!("{base}?{}", parameters.join("&")).parse();
-        let mut config: Config = parsed.map_err(|error: tokio_postgres::Error| invalid(&value_error(&error)))?;
+        let parameters = parameters.join("&");
+        let config = parse(base, &parameters, authorities.is_some())?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(invalid("it names no host"));
         }
-        if authorities.is_some() && config.get_ssl_mode() == SslMode::Prefer {
-            config.ssl_mode(SslMode::Require);
-        }
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        let tls = Tls::load(config.get_ssl_mode(), authorities)?;
-        Ok(Self { name: name(&config), config, tls, allows_loss })
+        let tls = Tls::load(config.get_ssl_mode(), authorities.clone())?;
+        let servers = hosts(base).iter().map(|base| parse(base, &parameters, authorities.is_some()));
+        let servers = servers.collect::<Result<_, _>>()?;
+        Ok(Self { name: name(&config), servers, current: AtomicUsize::new(0), tls, allows_loss })
     }
+
+    /// The servers, beginning with the one that served last.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (usize, &Config)> {
+        let all = self.servers.iter().enumerate();
+        let current = self.current.load(Ordering::Relaxed);
+        all.clone().skip(current).chain(all.take(current))
+    }
+
+    /// Has later connections begin with this server.
+    pub(super) fn prefer(&self, number: usize) {
+        self.current.store(number, Ordering::Relaxed);
+    }
+}
+
+fn parse(base: &str, parameters: &str, has_authorities: bool) -> Result<Config, StoreError> {
+    let parsed = format!("{base}?{parameters}").parse();
+    let mut config: Config = parsed.map_err(|error: tokio_postgres::Error| invalid(&value_error(&error)))?;
+    if has_authorities && config.get_ssl_mode() == SslMode::Prefer {
+        config.ssl_mode(SslMode::Require);
+    }
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    Ok(config)
+}
+
+/// Splits a URL that names several servers into one for each of them: one that hangs must not keep others from being tried.
+fn hosts(base: &str) -> Vec<String> {
+    let start = base.find('@').map_or_else(|| base.find("//").map_or(0, |it| it + 2), |it| it + 1);
+    let (before, rest) = base.split_at(start);
+    let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    hosts.split(',').map(|host| format!("{before}{host}{path}")).collect()
 }
 
 /// Refuses what is no URL, and characters that would make a part of the password look like something else.

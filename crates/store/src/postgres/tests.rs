@@ -28,9 +28,16 @@ fn a_url_has_defaults_which_it_can_change() {
     assert_eq!(settings.name, "PostgreSQL a:5432,b:6000/store");
     assert!(settings.allows_loss);
     assert!(!format!("{settings:?}").contains("\"x\""));
-    assert_eq!(settings.config.get_application_name(), Some("openskill"));
-    assert_eq!(settings.config.get_keepalives_idle(), Duration::from_secs(60));
-    assert_eq!(settings.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
+    let servers: Vec<_> = settings.servers().map(|(_, it)| it).collect();
+    assert_eq!(servers.len(), 2, "each host is tried by itself");
+    for server in servers {
+        assert_eq!(server.get_application_name(), Some("openskill"));
+        assert_eq!(server.get_keepalives_idle(), Duration::from_secs(60));
+        assert_eq!(server.get_connect_timeout(), Some(&Duration::from_secs(3)));
+    }
+    settings.prefer(1);
+    let order: Vec<_> = settings.servers().map(|(number, it)| (number, it.get_ports()[0])).collect();
+    assert_eq!(order, [(1, 6000), (0, 5432)]);
     let error = Settings::parse("postgres://a/store?openskill_unsafe=yes").unwrap_err().to_string();
     assert!(error.contains("'allow'"), "{error}");
 }
