@@ -37,12 +37,12 @@ pub(crate) enum OperationsCommand {
     Get(ShowOperation),
     /// Print the events of an operation until its result, one JSON object per line; the exit code is that of the call
     Watch(WatchOperation),
-    /// Cancel an operation that has not ended
-    Cancel(NamedOperation),
-    /// Submit the call of a failed or cancelled operation again, and print the name of the new operation
-    Retry(NamedOperation),
-    /// Remove an operation that has ended
-    Delete(NamedOperation),
+    /// Cancel operations that have not ended
+    Cancel(SelectedOperations),
+    /// Submit the calls of failed or cancelled operations again, and print the names of the new operations
+    Retry(SelectedOperations),
+    /// Remove operations that have ended
+    Delete(SelectedOperations),
 }
 
 impl OperationsCommand {
@@ -57,14 +57,21 @@ impl OperationsCommand {
     }
 }
 
+/// Which operations.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct ListOperations {
+pub(crate) struct OperationFilter {
     /// Only operations in this state
     #[arg(long, value_parser = STATES)]
     pub(crate) state: Option<String>,
     /// Only calls of this skill
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
     pub(crate) skill: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ListOperations {
+    #[command(flatten)]
+    pub(crate) filter: OperationFilter,
     /// Maximum number of operations
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
@@ -101,10 +108,17 @@ pub(crate) struct WatchOperation {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct NamedOperation {
-    /// Name of the operation, with or without `operations/`
-    #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
-    pub(crate) name: String,
+pub(crate) struct SelectedOperations {
+    /// Names of operations, with or without `operations/`; without any, all that --state and --skill select
+    #[arg(
+        value_parser = NonEmptyStringValueParser::new(),
+        add = operation_ids(),
+        required_unless_present_any = ["state", "skill"],
+        conflicts_with_all = ["state", "skill"],
+    )]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: OperationFilter,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

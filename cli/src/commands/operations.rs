@@ -13,7 +13,9 @@ use super::client;
 use super::describe::render_facts;
 use super::invoke::{ResultOutput, ResultPart, print_result};
 use super::traces::short_time;
-use crate::args::{Format, ListOperations, OperationsCommand, ShowOperation, WatchOperation};
+use crate::args::{
+    Format, ListOperations, OperationFilter, OperationsCommand, SelectedOperations, ShowOperation, WatchOperation,
+};
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::pretty::pretty;
@@ -29,6 +31,9 @@ const PREFIX: &str = "operations/";
 
 /// The maximum number of operations in a page.
 const MAX_PAGE_SIZE: usize = 1000;
+
+/// The maximum number of operations that a command with a filter changes.
+const MAX_SELECTED: usize = 10_000;
 
 /// An operation in a list.
 struct OperationRow {
@@ -71,9 +76,9 @@ pub(super) async fn run(command: &OperationsCommand, settings: &Settings) -> Res
         OperationsCommand::List(args) => list(args, settings).await,
         OperationsCommand::Get(args) => get(args, settings).await,
         OperationsCommand::Watch(args) => watch(args, settings).await,
-        OperationsCommand::Cancel(args) => cancel(&full_name(&args.name), settings).await,
-        OperationsCommand::Retry(args) => retry(full_name(&args.name), settings).await,
-        OperationsCommand::Delete(args) => delete(&full_name(&args.name), settings).await,
+        OperationsCommand::Cancel(args) => for_each(args, settings, async |it| cancel(&it, settings).await).await,
+        OperationsCommand::Retry(args) => for_each(args, settings, async |it| retry(it, settings).await).await,
+        OperationsCommand::Delete(args) => for_each(args, settings, async |it| delete(&it, settings).await).await,
     }
 }
 
@@ -83,10 +88,21 @@ fn full_name(given: &str) -> String {
 }
 
 async fn list(args: &ListOperations, settings: &Settings) -> Result<(), Failure> {
+    let (operations, has_more) = read(&args.filter, args.limit as usize, settings).await?;
+    let now = Timestamp::now();
+    let rows: Vec<_> = operations.into_iter().map(|it| OperationRow::new(it, now)).collect();
+    print_list(&rows, args.output.format());
+    if has_more {
+        print_err("more operations are available: filter by --state or --skill, or set --limit\n");
+    }
+    Ok(())
+}
+
+/// Reads at most `limit` operations, page by page. Also returns whether there are more.
+async fn read(filter: &OperationFilter, limit: usize, settings: &Settings) -> Result<(Vec<Operation>, bool), Failure> {
     let mut client = client::operations(settings).await?;
-    let (limit, filter) = (args.limit as usize, filter(args));
-    let mut operations = Vec::new();
-    let mut page_token = String::new();
+    let filter = expression(filter);
+    let (mut operations, mut page_token) = (Vec::new(), String::new());
     loop {
         let page_size = (limit - operations.len()).min(MAX_PAGE_SIZE) as i32;
         let request =
@@ -99,19 +115,42 @@ async fn list(args: &ListOperations, settings: &Settings) -> Result<(), Failure>
             break;
         }
     }
-    let now = Timestamp::now();
-    let rows: Vec<_> = operations.into_iter().take(limit).map(|it| OperationRow::new(it, now)).collect();
-    print_list(&rows, args.output.format());
-    if !page_token.is_empty() {
-        print_err("more operations are available: filter by --state or --skill, or set --limit\n");
-    }
-    Ok(())
+    operations.truncate(limit);
+    Ok((operations, !page_token.is_empty()))
 }
 
-fn filter(args: &ListOperations) -> String {
-    let state = args.state.as_ref().map(|it| format!("state = {it}"));
-    let skill = args.skill.as_ref().map(|it| format!("skill_id = {it}"));
+fn expression(filter: &OperationFilter) -> String {
+    let state = filter.state.as_ref().map(|it| format!("state = {it}"));
+    let skill = filter.skill.as_ref().map(|it| format!("skill_id = {it}"));
     state.into_iter().chain(skill).collect::<Vec<_>>().join(" AND ")
+}
+
+/// Does something with each selected operation. One that fails does not keep it from the others.
+async fn for_each(
+    selected: &SelectedOperations,
+    settings: &Settings,
+    act: impl AsyncFn(String) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let names: Vec<_> = if selected.names.is_empty() {
+        let (operations, has_more) = read(&selected.filter, MAX_SELECTED, settings).await?;
+        if has_more {
+            print_err(&format!("more than {MAX_SELECTED} operations match: repeat this for the others\n"));
+        }
+        operations.into_iter().map(|it| it.name).collect()
+    } else {
+        selected.names.iter().map(|it| full_name(it)).collect()
+    };
+    let mut last = Ok(());
+    for name in names {
+        match act(name.clone()).await {
+            Err(Failure::Refused(reason)) if selected.names.len() != 1 => {
+                print_err(&format!("{}: {reason}\n", one_line(&name)));
+                last = Err(Failure::Reported);
+            }
+            ended => ended?,
+        }
+    }
+    last
 }
 
 async fn get(args: &ShowOperation, settings: &Settings) -> Result<(), Failure> {

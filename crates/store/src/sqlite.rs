@@ -3,7 +3,6 @@
 //! One thread writes. It takes all transactions that wait and commits them together, so that one `fsync` serves many.
 //! Another thread reads, on a connection that sees the last commit.
 
-use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -19,9 +18,6 @@ use crate::engine::{Engine, Row, Rows, Statement, StoreError, Value};
 /// The maximum number of transactions that are committed together, and that wait.
 const MAX_GROUP: usize = 256;
 const MAX_WAITING: usize = 1024;
-
-/// The number of statements that are kept prepared: about as many as there are.
-const MAX_PREPARED: usize = 128;
 
 /// Readers wait this long for a writer that moves the log into the file.
 const BUSY_MS: u64 = 5_000;
@@ -122,9 +118,7 @@ fn connect(path: &Path, name: &str, flags: OpenFlags) -> Result<Connection, Stor
 /// Starts a thread that runs transactions until all senders are dropped.
 fn serve(thread: &str, mut connection: Connection, name: String) -> Result<mpsc::Sender<Job>, StoreError> {
     let (sender, mut jobs) = mpsc::channel(MAX_WAITING);
-    connection.set_prepared_statement_cache_capacity(MAX_PREPARED);
     let work = move || {
-        let mut dialect = Dialect::default();
         while let Some(first) = jobs.blocking_recv() {
             let mut group = vec![first];
             while group.len() < MAX_GROUP
@@ -132,7 +126,7 @@ fn serve(thread: &str, mut connection: Connection, name: String) -> Result<mpsc:
             {
                 group.push(next);
             }
-            commit(&mut connection, &mut dialect, &name, group);
+            commit(&mut connection, &name, group);
         }
     };
     let spawned = thread::Builder::new().name(thread.to_owned()).spawn(work);
@@ -141,13 +135,13 @@ fn serve(thread: &str, mut connection: Connection, name: String) -> Result<mpsc:
 }
 
 /// Runs transactions and commits them together. One that fails does not affect the others.
-fn commit(connection: &mut Connection, dialect: &mut Dialect, name: &str, group: Vec<Job>) {
+fn commit(connection: &mut Connection, name: &str, group: Vec<Job>) {
     let is_read_only = connection.is_readonly("main").unwrap_or(false);
-    let mut run_all = |connection: &mut Connection| -> Result<Vec<Result<Vec<Rows>, StoreError>>, rusqlite::Error> {
+    let run_all = |connection: &mut Connection| -> Result<Vec<Result<Vec<Rows>, StoreError>>, rusqlite::Error> {
         connection.execute_batch(if is_read_only { "BEGIN" } else { "BEGIN IMMEDIATE" })?;
         let mut outcomes = Vec::with_capacity(group.len());
         for job in &group {
-            outcomes.push(run(connection, dialect, name, &job.statements));
+            outcomes.push(run(connection, name, &job.statements));
             if connection.is_autocommit() {
                 // A full disk, for example, ended the common transaction. Later jobs would commit one by one.
                 break;
@@ -177,15 +171,10 @@ fn commit(connection: &mut Connection, dialect: &mut Dialect, name: &str, group:
 }
 
 /// Runs one transaction inside of the common one.
-fn run(
-    connection: &Connection,
-    dialect: &mut Dialect,
-    name: &str,
-    statements: &[Statement],
-) -> Result<Vec<Rows>, StoreError> {
-    let mut attempt = || -> Result<Vec<Rows>, rusqlite::Error> {
+fn run(connection: &Connection, name: &str, statements: &[Statement]) -> Result<Vec<Rows>, StoreError> {
+    let attempt = || -> Result<Vec<Rows>, rusqlite::Error> {
         connection.execute_batch("SAVEPOINT job")?;
-        let rows = statements.iter().map(|it| query(connection, dialect, it)).collect::<Result<_, _>>()?;
+        let rows = statements.iter().map(|it| query(connection, it)).collect::<Result<_, _>>()?;
         connection.execute_batch("RELEASE job")?;
         Ok(rows)
     };
@@ -196,20 +185,10 @@ fn run(
     })
 }
 
-/// The statements in SQLite's words, by their text.
-#[derive(Default)]
-struct Dialect(HashMap<&'static str, String>);
-
-impl Dialect {
-    fn translate(&mut self, sql: &'static str) -> &str {
-        // SQLite needs no lock on rows, because one thread writes.
-        let words = || sql.replace('$', "?").replace("FOR UPDATE SKIP LOCKED", "").replace("FOR SHARE", "");
-        self.0.entry(sql).or_insert_with(words)
-    }
-}
-
-fn query(connection: &Connection, dialect: &mut Dialect, statement: &Statement) -> Result<Rows, rusqlite::Error> {
-    let mut prepared = connection.prepare_cached(dialect.translate(statement.sql))?;
+fn query(connection: &Connection, statement: &Statement) -> Result<Rows, rusqlite::Error> {
+    // SQLite needs no lock on rows, because one thread writes.
+    let sql = statement.sql.replace('$', "?").replace("FOR UPDATE SKIP LOCKED", "").replace("FOR SHARE", "");
+    let mut prepared = connection.prepare(&sql)?;
     let columns = prepared.column_count();
     let values: Vec<&dyn ToSql> = statement.values.iter().map(|it| it as &dyn ToSql).collect();
     let mut rows = prepared.query(&*values)?;

@@ -56,7 +56,7 @@ impl Settings {
             return Err(invalid("it names no host"));
         }
         let tls = Tls::load(config.get_ssl_mode(), authorities.clone())?;
-        let servers = hosts(base).iter().map(|base| parse(base, &parameters, authorities.is_some()));
+        let servers = hosts(base).into_iter().map(|base| parse(&base, &parameters, authorities.is_some()));
         let servers = servers.collect::<Result<_, _>>()?;
         Ok(Self { name: name(&config), servers, current: AtomicUsize::new(0), tls, allows_loss })
     }
