@@ -110,6 +110,7 @@ pub async fn run(
     let executor = Shard { gateway: Arc::clone(&gateway), number: 0 };
     let patience = gateway.config.lame_duck + gateway.config.drain_timeout;
     let executor = tokio::spawn(long_running::executor::execute(executor, shutdown.clone(), patience));
+    let keys = tokio::spawn(long_running::keys::maintain(Arc::clone(&gateway)));
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     gateway.leave().await;
@@ -128,7 +129,7 @@ pub async fn run(
             let _ = executor.await;
         }
     );
-    for task in [discovery, following, announcing].into_iter().chain(admin).chain(files) {
+    for task in [discovery, following, keys, announcing].into_iter().chain(admin).chain(files) {
         task.abort();
     }
     finish_recording(gateway).await;

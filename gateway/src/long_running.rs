@@ -13,11 +13,13 @@
 //! - [`executor`]: runs what is stored; [`run`]: one operation; [`resume`]: one that was begun elsewhere; [`end`]: how it
 //!   ends
 //! - [`filter`]: parses list filters; [`watch`]: streams events; [`config`]: settings
+//! - [`keys`]: the upkeep of idempotency keys in the same store
 
 pub(crate) mod config;
 mod end;
 pub(crate) mod executor;
 mod filter;
+pub(crate) mod keys;
 mod resume;
 mod run;
 mod stored_call;

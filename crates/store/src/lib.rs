@@ -1,4 +1,4 @@
-//! What gateways keep of calls that outlive them: operations, their events and their results.
+//! What gateways keep of calls that outlive them: operations, their events and their results, and idempotency keys.
 //!
 //! ```text
 //! gateway ──> Store (operations, events: one SQL for both engines) ──> Engine ──> SQLite: a writer thread, one file
@@ -11,6 +11,7 @@
 //!
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them
+//! - [`keys`]: the idempotency keys of calls that are not operations
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it; [`observed`] measures it
@@ -22,7 +23,7 @@ mod clock;
 pub mod conformance;
 pub mod durability;
 pub mod engine;
-pub mod observed;
+pub mod keys;
 pub mod operation;
 pub mod operations;
 pub mod page;

@@ -411,11 +411,11 @@ impl Store {
         rows.iter_mut().map(read).collect()
     }
 
-    async fn rows(&self, statement: Statement) -> Result<Vec<Row>, StoreError> {
+    pub(crate) async fn rows(&self, statement: Statement) -> Result<Vec<Row>, StoreError> {
         Ok(self.engine.write(vec![statement]).await?.pop().unwrap_or_default())
     }
 
-    async fn first(&self, statement: Statement) -> Result<Option<Row>, StoreError> {
+    pub(crate) async fn first(&self, statement: Statement) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(statement).await?.pop())
     }
 }

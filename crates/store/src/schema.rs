@@ -3,7 +3,9 @@
 use crate::engine::{Engine, Statement, StoreError};
 
 /// The steps. Step `n` leads to version `n + 1`. Steps that were released never change.
-const STEPS: &[&[&str]] = &[&[
+const STEPS: &[&[&str]] = &[OPERATIONS, IDEMPOTENCY_KEYS];
+
+const OPERATIONS: &[&str] = &[
     "CREATE TABLE operations (
         id TEXT PRIMARY KEY,
         principal TEXT NOT NULL,
@@ -47,7 +49,28 @@ const STEPS: &[&[&str]] = &[&[
         event BYTEA NOT NULL,
         PRIMARY KEY (operation_id, number)
     )",
-]];
+];
+
+/// The keys that run are few, and the others never change.
+const IDEMPOTENCY_KEYS: &[&str] = &[
+    "CREATE TABLE idempotency_keys (
+        principal TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        skill_id TEXT NOT NULL,
+        idempotency_key TEXT NOT NULL,
+        fingerprint BYTEA NOT NULL,
+        state BIGINT NOT NULL,
+        gateway TEXT NOT NULL,
+        token TEXT NOT NULL,
+        lease_ms BIGINT NOT NULL,
+        expires_ms BIGINT NOT NULL,
+        bytes BIGINT NOT NULL,
+        outcome BYTEA,
+        PRIMARY KEY (principal, session_id, skill_id, idempotency_key)
+    )",
+    "CREATE INDEX idempotency_keys_that_run ON idempotency_keys (gateway) WHERE state = 0",
+    "CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_ms, bytes)",
+];
 
 const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS openskill_schema (version BIGINT PRIMARY KEY)";
 const READ_VERSION: &str = "SELECT coalesce(max(version), 0) FROM openskill_schema";

@@ -6,7 +6,11 @@
 //! unused. Results are kept for a configured time, within a budget that sessions share. When the budget is spent,
 //! results are dropped but their keys stay, so that no call runs twice.
 //!
-//! Keys are local to this process: other gateways do not know them, and a restart forgets them.
+//! Keys are in the memory of this process. If the gateway has a store, the first call with a key here claims the key in
+//! the store too, so that all gateways know it, and a restart does not forget it.
+//!
+//! - `key_table`: the keys in memory
+//! - [`stored_keys`]: those in the store; `stored_outcome`: how their calls ended
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,15 +25,20 @@ use crate::call::request::Call;
 use crate::state::key;
 
 mod key_table;
+pub(crate) mod stored_keys;
+mod stored_outcome;
 
 pub(crate) use key_table::{Fingerprint, Full, KeyedOutcome};
 use key_table::{KeyEntry, KeyState, KeyTable, Name};
+use stored_keys::StoredKeys;
 
 /// All idempotency keys of one gateway.
 #[derive(Debug)]
 pub(crate) struct IdempotencyKeys {
     lifetime: Duration,
     table: Mutex<KeyTable>,
+    /// The keys of this gateway's calls in the store, if it has one.
+    pub(crate) stored: Arc<StoredKeys>,
 }
 
 /// The result of looking up a call's key.
@@ -46,20 +55,22 @@ pub(crate) enum Lookup {
     Full(Full),
 }
 
-/// The exclusive right to run the call of a key. The owner must report how the call ended: dropping the lease
-/// reports an unknown outcome.
+/// The exclusive right to run the call of a key at this gateway. The owner must report how the call ended: dropping the
+/// lease reports an unknown outcome.
 #[derive(Debug)]
 pub(crate) struct Lease {
     keys: Arc<IdempotencyKeys>,
     name: Name,
     sender: watch::Sender<Option<KeyedOutcome>>,
     ended: Option<KeyedOutcome>,
+    /// Whether the key is remembered here after the end.
+    is_kept: bool,
 }
 
 impl IdempotencyKeys {
     /// Keeps each key for `lifetime` after its call ended.
     pub(crate) fn new(lifetime: Duration) -> Arc<Self> {
-        Arc::new(Self { lifetime, table: Mutex::default() })
+        Arc::new(Self { lifetime, table: Mutex::default(), stored: StoredKeys::new(lifetime) })
     }
 
     /// Looks up the key of `call`. `fingerprint` is of what its caller sent.
@@ -79,7 +90,7 @@ impl IdempotencyKeys {
         }
         let (sender, end) = watch::channel(None);
         match table.begin(&name, KeyEntry { fingerprint, state: KeyState::Running(end) }) {
-            Ok(()) => Lookup::First(Lease { keys: Arc::clone(self), name, sender, ended: None }),
+            Ok(()) => Lookup::First(Lease { keys: Arc::clone(self), name, sender, ended: None, is_kept: true }),
             Err(full) => Lookup::Full(full),
         }
     }
@@ -99,12 +110,18 @@ impl Lease {
         self.ended =
             Some(if outcome.may_have_run { KeyedOutcome::With(Arc::new(outcome)) } else { KeyedOutcome::Refused });
     }
+
+    /// Reports how an earlier call with the key ended, which the store remembers.
+    pub(crate) fn pass_on(mut self, ended: KeyedOutcome) {
+        (self.ended, self.is_kept) = (Some(ended), false);
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let ended = self.ended.take().unwrap_or(KeyedOutcome::Unknown);
-        self.keys.table.lock().end(&self.name, &ended, Instant::now() + self.keys.lifetime);
+        let remembered = if self.is_kept { &ended } else { &KeyedOutcome::Refused };
+        self.keys.table.lock().end(&self.name, remembered, Instant::now() + self.keys.lifetime);
         self.sender.send_replace(Some(ended));
     }
 }

@@ -39,6 +39,10 @@ impl Fingerprint {
         let named = Sha256::new().chain_update(version).chain_update([0]);
         Self(named.chain_update(arguments).finalize().into())
     }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// How the first call with a key ended.
