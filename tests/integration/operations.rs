@@ -2,6 +2,7 @@
 
 mod commands;
 mod histories;
+mod keys;
 mod rest;
 mod retries;
 mod shared;

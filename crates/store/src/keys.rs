@@ -117,8 +117,7 @@ impl KeyFence {
     }
 
     fn read(row: &mut Row) -> Result<Self, StoreError> {
-        let name =
-            KeyName { principal: row.text()?, session_id: row.text()?, skill_id: row.text()?, key: row.text()? };
+        let name = KeyName { principal: row.text()?, session_id: row.text()?, skill_id: row.text()?, key: row.text()? };
         Ok(Self { name, token: row.text()? })
     }
 }

@@ -60,7 +60,9 @@ pub(super) async fn a_key_answers_later_claims_as_it_ended(store: &Store) {
     assert_eq!(claim(store, &other).await, KeyState::Mismatch);
     assert_eq!(store.key_usage().await, Ok(KeyUsage { keys: 1, bytes: 5 }));
 
-    for (change, principal, session, skill) in [("principal", "B", "", "echo"), ("session", "A", "s", "echo"), ("skill", "A", "", "x")] {
+    for (change, principal, session, skill) in
+        [("principal", "B", "", "echo"), ("session", "A", "s", "echo"), ("skill", "A", "", "x")]
+    {
         let [principal, session_id, skill_id] = [principal, session, skill].map(str::to_owned);
         let name = KeyName { principal, session_id, skill_id, key: "k".to_owned() };
         let fence = KeyFence { name, token: change.to_owned() };
@@ -107,7 +109,8 @@ pub(super) async fn a_key_is_free_after_its_time(store: &Store) {
 
     let old = new("0", "gateway");
     assert_eq!(store.read_key(&old).await, Ok(None), "it has expired");
-    let again = NewKey { fence: KeyFence { token: "again".to_owned(), ..old.fence.clone() }, fingerprint: vec![2], ..old };
+    let again =
+        NewKey { fence: KeyFence { token: "again".to_owned(), ..old.fence.clone() }, fingerprint: vec![2], ..old };
     assert_eq!(claim(store, &again).await, KeyState::Claimed);
     store.end_key(&old.fence, Some(b"old"), KEEP_MS).await.unwrap();
     assert_eq!(store.read_key(&again).await, Ok(Some(KeyState::Claimed)), "its new claim holds it");

@@ -204,19 +204,10 @@ impl StoredKeys {
 }
 
 impl StoredKey {
-    fn new(
-        keys: &Arc<StoredKeys>,
-        store: &Store,
-        call: &Call,
-        fingerprint: Fingerprint,
-        deadline: Instant,
-    ) -> Self {
+    fn new(keys: &Arc<StoredKeys>, store: &Store, call: &Call, fingerprint: Fingerprint, deadline: Instant) -> Self {
         let names = [call.principal.name(), &call.session_id, &call.skill_id, &call.idempotency_key];
         let [principal, session_id, skill_id, key] = names.map(str::to_owned);
-        let fence = KeyFence {
-            name: KeyName { principal, session_id, skill_id, key },
-            token: hex(&random_id::<16>()),
-        };
+        let fence = KeyFence { name: KeyName { principal, session_id, skill_id, key }, token: hex(&random_id::<16>()) };
         let longest = deadline.saturating_duration_since(Instant::now()) + LEASE + keys.lifetime;
         let new = NewKey {
             fingerprint: fingerprint.as_bytes().to_vec(),

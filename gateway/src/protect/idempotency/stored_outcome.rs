@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn an_outcome_is_the_same_after_it_was_stored() {
         let result = ExecuteResult { success: true, data_json: "{\"n\":1}".into(), ..ExecuteResult::default() };
-        let agent = Some(AgentUse { turns: 2, ..AgentUse::default() });
+        let agent = Some(AgentUse { iterations: 2, ..AgentUse::default() });
         let warnings = vec!["it took long".to_owned()];
         let outcome = Outcome { attempts: 2, may_have_run: true, warnings, agent, ..Outcome::from_result(result) };
         let read = StoredOutcome::read(&StoredOutcome::new(&outcome).encode_to_vec()).unwrap();
