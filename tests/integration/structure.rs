@@ -273,7 +273,7 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 19] = [
+const DROPS: [(&str, &str); 20] = [
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/kept_run.rs", "KeptRun"),       // cancels the run that a worker would keep
     ("dispatch/lateness.rs", "RefusalWatch"),  // forgets a refusal when a call of its caller is cancelled
@@ -288,6 +288,7 @@ const DROPS: [(&str, &str); 19] = [
     ("protect/admission.rs", "AdmissionSlot"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict
     ("protect/idempotency.rs", "Lease"),
+    ("protect/idempotency/stored_keys.rs", "StoredKey"), // a claim has no task any more
     ("protect/in_flight.rs", "ListedCall"),
     ("serve/connections/peers.rs", "PeerShare"),
     ("serve/connections/limiter.rs", "InFlight"),

@@ -132,7 +132,7 @@ impl StoredKeys {
         }
     }
 
-    /// Whether keys have leases to renew. If not, completes once [`Self::wait_for_claim`] has.
+    /// Whether no key has a lease to renew. Then [`Self::wait_for_claim`] completes once one has.
     pub(crate) fn is_idle(&self) -> bool {
         self.held.lock().is_empty() && self.unconfirmed.lock().is_empty()
     }

@@ -6,7 +6,7 @@ use prost::Message;
 use crate::call::outcome::Outcome;
 
 /// How a call ended whose skill may have run. Field numbers never change, because stores outlive programs. Repairs and
-/// defaults are left out: each caller has those of its own arguments.
+/// defaults are left out, because each caller has those of its own arguments, and what callers don't see.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredOutcome {
     #[prost(message, optional, tag = "1")]
@@ -21,8 +21,9 @@ pub(super) struct StoredOutcome {
 
 impl StoredOutcome {
     pub(super) fn new(outcome: &Outcome) -> Self {
-        let Outcome { result, attempts, warnings, agent, .. } = outcome;
-        Self { result: Some(result.clone()), attempts: *attempts, warnings: warnings.clone(), agent: agent.clone() }
+        let Outcome { result, attempts, warnings, agent, .. } = outcome.clone();
+        let result = ExecuteResult { stderr: String::new(), logs: Vec::new(), ..result };
+        Self { result: Some(result), attempts, warnings, agent }
     }
 
     /// Decodes an outcome. None if another version of this program stored something else.
