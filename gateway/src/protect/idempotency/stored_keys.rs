@@ -275,3 +275,6 @@ fn failure(error: &StoreError) -> SkillError {
     let message = "the store of idempotency keys can't be used now, so the call did not run: try again later";
     SkillError::unavailable(message).with_blame(Blame::Gateway)
 }
+
+#[cfg(test)]
+mod tests;
