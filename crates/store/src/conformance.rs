@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "for tests")]
 
-mod keys;
+mod questions;
 
 use std::collections::BTreeSet;
 
@@ -28,10 +28,8 @@ pub async fn check_all(open: impl AsyncFn() -> Store) {
     lists_pages_without_repeats(&open().await).await;
     removes_what_has_ended(&open().await).await;
     takes_many_changes_at_once(&open().await).await;
-    keys::one_of_many_claims_of_a_key_succeeds(&open().await).await;
-    keys::a_key_answers_later_claims_as_it_ended(&open().await).await;
-    keys::a_key_whose_gateway_is_gone_is_unknown_and_not_free(&open().await).await;
-    keys::a_key_is_free_after_its_time(&open().await).await;
+    questions::takes_one_answer(&open().await).await;
+    questions::adopts_calls_that_run(&open().await).await;
 }
 
 /// An operation of a principal that may run now.

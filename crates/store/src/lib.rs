@@ -11,7 +11,8 @@
 //!
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them
-//! - [`keys`]: the idempotency keys of calls that are not operations
+//! - [`questions`]: what their skills ask, and the answers
+//! - [`tasks`]: calls that become operations while they run
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it; [`observed`] measures it
@@ -28,9 +29,11 @@ pub mod operation;
 pub mod operations;
 pub mod page;
 pub mod postgres;
+pub mod questions;
 mod schema;
 pub mod sqlite;
 mod statements;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
 

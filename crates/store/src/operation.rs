@@ -97,6 +97,8 @@ pub struct Operation {
     pub cancel_requested: bool,
     /// Why it waits although it was due. Empty unless it was postponed.
     pub reason: String,
+    /// Where it is a task: a slash and the name of an MCP view. Empty for one that was submitted.
+    pub task_view: String,
 }
 
 /// An operation that a gateway holds: it must run it, or give it back.

@@ -19,6 +19,7 @@ use crate::operation::{
     Claim, End, NewOperation, Operation, OperationFilter, Postponement, State, StoredEvent, Submission,
 };
 use crate::page::Position;
+use crate::questions::DELETE_QUESTIONS;
 use crate::statements::{
     APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, EVENTS, EXPIRED, FIND_KEY, FINISH, GET, GET_REQUEST,
     LAST_EVENT, LIST, LIST_OWN, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL, START, SUBMIT, WAITING,
@@ -78,7 +79,7 @@ impl Claim {
 }
 
 impl Operation {
-    fn read(row: &mut Row) -> Result<Self, StoreError> {
+    pub(crate) fn read(row: &mut Row) -> Result<Self, StoreError> {
         Ok(Self {
             id: row.text()?,
             principal: row.text()?,
@@ -98,13 +99,14 @@ impl Operation {
             runs: row.integer()?,
             cancel_requested: row.integer()? != 0,
             reason: row.text()?,
+            task_view: row.text()?,
         })
     }
 }
 
-/// Removes an operation that has ended, and its events.
-fn removal(id: &str) -> [Statement; 2] {
-    [DELETE, DELETE_EVENTS].map(|sql| Statement::new(sql, [id.into()]))
+/// Removes an operation that has ended, its events and its questions.
+pub(crate) fn removal(id: &str) -> [Statement; 3] {
+    [DELETE, DELETE_EVENTS, DELETE_QUESTIONS].map(|sql| Statement::new(sql, [id.into()]))
 }
 
 fn state(number: i64) -> Result<State, StoreError> {

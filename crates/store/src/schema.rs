@@ -3,10 +3,9 @@
 use crate::engine::{Engine, Statement, StoreError};
 
 /// The steps. Step `n` leads to version `n + 1`. Steps that were released never change.
-const STEPS: &[&[&str]] = &[OPERATIONS, IDEMPOTENCY_KEYS];
-
-const OPERATIONS: &[&str] = &[
-    "CREATE TABLE operations (
+const STEPS: &[&[&str]] = &[
+    &[
+        "CREATE TABLE operations (
         id TEXT PRIMARY KEY,
         principal TEXT NOT NULL,
         credential TEXT NOT NULL,
@@ -36,40 +35,33 @@ const OPERATIONS: &[&str] = &[
         token TEXT NOT NULL,
         result BYTEA
     )",
-    "CREATE UNIQUE INDEX operations_by_key ON operations (principal, skill_id, idempotency_key)",
-    "CREATE INDEX operations_by_turn ON operations (state, turn, created_ms)",
-    "CREATE INDEX operations_of_flow ON operations (state, principal, turn)",
-    "CREATE INDEX operations_by_start ON operations (state, start_at_ms)",
-    "CREATE INDEX operations_by_age ON operations (created_ms, id)",
-    "CREATE INDEX operations_of_principal ON operations (principal, created_ms, id)",
-    "CREATE INDEX operations_by_removal ON operations (remove_ms)",
-    "CREATE TABLE operation_events (
+        "CREATE UNIQUE INDEX operations_by_key ON operations (principal, skill_id, idempotency_key)",
+        "CREATE INDEX operations_by_turn ON operations (state, turn, created_ms)",
+        "CREATE INDEX operations_of_flow ON operations (state, principal, turn)",
+        "CREATE INDEX operations_by_start ON operations (state, start_at_ms)",
+        "CREATE INDEX operations_by_age ON operations (created_ms, id)",
+        "CREATE INDEX operations_of_principal ON operations (principal, created_ms, id)",
+        "CREATE INDEX operations_by_removal ON operations (remove_ms)",
+        "CREATE TABLE operation_events (
         operation_id TEXT NOT NULL,
         number BIGINT NOT NULL,
         event BYTEA NOT NULL,
         PRIMARY KEY (operation_id, number)
     )",
-];
-
-/// The keys that run are few, and the others never change.
-const IDEMPOTENCY_KEYS: &[&str] = &[
-    "CREATE TABLE idempotency_keys (
-        principal TEXT NOT NULL,
-        session_id TEXT NOT NULL,
-        skill_id TEXT NOT NULL,
-        idempotency_key TEXT NOT NULL,
-        fingerprint BYTEA NOT NULL,
-        state BIGINT NOT NULL,
-        gateway TEXT NOT NULL,
-        token TEXT NOT NULL,
-        lease_ms BIGINT NOT NULL,
-        expires_ms BIGINT NOT NULL,
-        bytes BIGINT NOT NULL,
-        outcome BYTEA,
-        PRIMARY KEY (principal, session_id, skill_id, idempotency_key)
+    ],
+    &[
+        "CREATE TABLE operation_questions (
+        request_id TEXT PRIMARY KEY,
+        operation_id TEXT NOT NULL,
+        run BIGINT NOT NULL,
+        number BIGINT NOT NULL,
+        question BYTEA NOT NULL,
+        answer BYTEA
     )",
-    "CREATE INDEX idempotency_keys_that_run ON idempotency_keys (gateway) WHERE state = 0",
-    "CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_ms, bytes)",
+        "CREATE INDEX operation_questions_by_operation ON operation_questions (operation_id, number)",
+        "ALTER TABLE operations ADD COLUMN task_view TEXT NOT NULL DEFAULT ''",
+        "CREATE INDEX operations_by_task ON operations (principal, ended_ms) WHERE task_view <> ''",
+    ],
 ];
 
 const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS openskill_schema (version BIGINT PRIMARY KEY)";

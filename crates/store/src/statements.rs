@@ -4,7 +4,7 @@
 macro_rules! columns {
     () => {
         "id, principal, credential, skill_id, toolset, destructive, session_id, trace_id, state, start_at_ms, start_before_ms, created_ms, \
-         started_ms, ended_ms, remove_ms, runs, cancel_requested, reason"
+         started_ms, ended_ms, remove_ms, runs, cancel_requested, reason, task_view"
     };
 }
 
@@ -69,6 +69,17 @@ pub(crate) const SUBMIT: &str = concat!(
 );
 pub(crate) const FIND_KEY: &str =
     "SELECT id, fingerprint FROM operations WHERE principal = $1 AND skill_id = $2 AND idempotency_key = $3";
+/// A call that already runs. Its turn does not matter unless its gateway is lost. Not more than `$17` of a principal run.
+pub(crate) const ADOPT: &str = concat!(
+    "INSERT INTO operations (id, principal, credential, skill_id, session_id, trace_id, fingerprint, request, state, \
+     start_at_ms, start_before_ms, created_ms, started_ms, turn, gateway, lease_ms, epoch, runs, may_have_run, \
+     cancel_requested, reason, token, toolset, destructive, task_view) SELECT $1, $2, $3, $4, $5, $6, $7, $8, 2, $9, $10, \
+     $11, $11, ",
+    next_turn!("$2"),
+    ", $12, $13, 1, 1, 1, 0, '', '', $14, $15, $16 WHERE (SELECT count(*) FROM operations WHERE principal = $2 \
+     AND task_view <> '' AND state < 3) < $17 ON CONFLICT DO NOTHING RETURNING ",
+    columns!()
+);
 /// Each row gets a turn of its own: those of one principal come one after the other.
 pub(crate) const PROMOTE: &str = concat!(
     "WITH due AS MATERIALIZED (SELECT id, principal, start_at_ms FROM operations WHERE state = 0 AND start_at_ms <= $1 \
