@@ -117,10 +117,13 @@ impl KeptRuns {
         self.closed.cancel();
     }
 
-    /// Takes over a run. None if there is none of this principal, or a later gateway has it.
-    pub(crate) fn resume(&self, request: &ResumeRunRequest) -> Option<RunListener> {
+    /// Takes over a run, whose open questions are asked again. None if there is none of this principal, or a later gateway
+    /// has it.
+    pub(crate) fn resume(&self, request: &ResumeRunRequest, is_open: impl Fn(&str) -> bool) -> Option<RunListener> {
         let run = self.get(&request.operation_id).filter(|it| it.principal == request.principal)?;
-        run.listen(request.epoch)
+        let listener = run.listen(request.epoch)?;
+        run.repeat_questions(is_open);
+        Some(listener)
     }
 
     /// Cancels a run, unless a later gateway has it.

@@ -13,20 +13,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use openskill_proto::json::depth;
-use openskill_proto::limits::{MAX_ANSWER_BYTES, MAX_CALL_QUESTIONS, MAX_JSON_DEPTH};
+use openskill_proto::limits::MAX_CALL_QUESTIONS;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{InputAction, InputKind, InputResponse};
-use openskill_skill::schema;
+use openskill_skill::{answer, schema};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 /// The maximum number of open questions of all calls.
 const MAX_QUESTIONS: usize = 4096;
-
-/// The maximum number of errors that the rejection of an answer lists.
-const MAX_FAULTS: usize = 5;
 
 /// A question, or another request for input, from a skill.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,6 +170,11 @@ impl Questions {
         open.answer.send(answer).map_err(|_| Rejection::NotFound)
     }
 
+    /// Whether a question has no answer yet.
+    pub(crate) fn is_open(&self, request_id: &str) -> bool {
+        self.open.lock().contains_key(request_id)
+    }
+
     fn schema(&self, request_id: &str, principal: &str) -> Result<Option<Arc<Value>>, Rejection> {
         let open = self.open.lock();
         let question = open.get(request_id).filter(|it| it.principal == principal).ok_or(Rejection::NotFound)?;
@@ -245,36 +246,9 @@ fn check(given: &Value) -> Result<(), String> {
 
 /// Validates an answer's content, and formats it as one line for the skill.
 fn validate_answer(content: String, schema: Option<&Value>) -> Result<String, Rejection> {
-    let invalid = |reason: String| Err(Rejection::Invalid(format!("the answer's content {reason}")));
-    if content.len() > MAX_ANSWER_BYTES {
-        return invalid(format!("has {} bytes; at most {MAX_ANSWER_BYTES} are accepted", content.len()));
-    }
-    if depth(content.as_bytes()) > MAX_JSON_DEPTH {
-        return invalid(format!("is nested deeper than {MAX_JSON_DEPTH} levels"));
-    }
-    let value = match serde_json::from_str::<Value>(&content) {
-        Ok(value @ Value::Object(_)) => value,
-        Ok(_) => return invalid("must be a JSON object with one key for each value the question asks for".to_owned()),
-        Err(error) => return invalid(format!("is not JSON: {error}")),
-    };
-    if let Some(schema) = schema {
-        // The schema was checked when the question was opened.
-        let validator = schema::compile(schema).map_err(Rejection::Invalid)?;
-        let faults: Vec<_> = validator
-            .iter_errors(&value)
-            .take(MAX_FAULTS)
-            .map(|it| fault(&it.to_string(), it.instance_path().as_str()))
-            .collect();
-        if !faults.is_empty() {
-            return invalid(format!("does not fit the question: {}", faults.join("; ")));
-        }
-    }
+    answer::validate(&content, schema).map_err(Rejection::Invalid)?;
     // JSON contains raw line breaks only between tokens.
     Ok(content.replace(['\n', '\r'], " "))
-}
-
-fn fault(reason: &str, path: &str) -> String {
-    if path.is_empty() { reason.to_owned() } else { format!("{path}: {reason}") }
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ impl WorkerService for Service {
     }
 
     async fn resume_run(&self, request: Request<ResumeRunRequest>) -> Result<Response<Self::ResumeRunStream>, Status> {
-        let resumed = self.worker.kept_runs.resume(request.get_ref());
+        let is_open = |id: &str| self.worker.questions.is_open(id);
+        let resumed = self.worker.kept_runs.resume(request.get_ref(), is_open);
         let listener = resumed.ok_or_else(|| Status::not_found("this worker has no such run"))?;
         Ok(Response::new(listener.into_stream().boxed()))
     }

@@ -5,8 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::{FutureExt as _, Stream, stream};
+use openskill_proto::limits::MAX_CALL_QUESTIONS;
 use openskill_proto::v1::execute_event::Event;
-use openskill_proto::v1::{ExecuteEvent, ExecuteResult};
+use openskill_proto::v1::{ExecuteEvent, ExecuteResult, InputRequired};
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::{mpsc, watch};
@@ -47,6 +48,8 @@ pub(super) struct RunState {
     /// The events that nobody has read yet, and their size.
     events: VecDeque<Event>,
     event_bytes: usize,
+    /// The last questions that a listener has read, the newest first.
+    asked: VecDeque<InputRequired>,
     pub(super) end: Option<RunEnd>,
 }
 
@@ -83,6 +86,7 @@ impl KeptRun {
             is_closed: false,
             events: VecDeque::new(),
             event_bytes: 0,
+            asked: VecDeque::new(),
             end: None,
         };
         Self {
@@ -105,6 +109,18 @@ impl KeptRun {
         (state.epoch, state.listener, state.unheard_since) = (epoch, state.listener + 1, None);
         self.changes.send_replace(());
         Some(RunListener { run: Arc::clone(self), number: state.listener, changes })
+    }
+
+    /// Asks again what an earlier listener has read, if it is still open.
+    pub(super) fn repeat_questions(&self, is_open: impl Fn(&str) -> bool) {
+        let mut state = self.state.lock();
+        let asked = std::mem::take(&mut state.asked);
+        for question in asked.into_iter().filter(|it| is_open(&it.request_id)) {
+            let event = Event::InputRequired(question);
+            state.event_bytes += event.encoded_len();
+            state.events.push_front(event);
+        }
+        self.changes.send_replace(());
     }
 
     /// Cancels the run, or forgets its result, for a new one. Returns false if the new one has to give way instead. A gateway
@@ -199,6 +215,13 @@ impl RunState {
         self.event_bytes -= event.encoded_len();
         Some(event)
     }
+
+    fn note_asked(&mut self, event: &Event) {
+        if let Event::InputRequired(question) = event {
+            self.asked.truncate(4 * MAX_CALL_QUESTIONS);
+            self.asked.push_front(question.clone());
+        }
+    }
 }
 
 impl RunListener {
@@ -229,6 +252,7 @@ impl RunListener {
             return Some(Err(Status::aborted("another gateway has taken the run over")));
         }
         if let Some(event) = state.pop() {
+            state.note_asked(&event);
             return Some(Ok(event));
         }
         let end = state.end.as_mut()?;

@@ -1,4 +1,4 @@
-use openskill_proto::v1::Progress;
+use openskill_proto::v1::{InputRequired, Progress};
 use tokio::sync::oneshot;
 
 use super::kept_run::MAX_EVENTS;
@@ -13,7 +13,8 @@ fn operation(id: &str, epoch: u64) -> OperationRun {
 }
 
 fn resume(runs: &KeptRuns, id: &str, epoch: u64) -> Option<RunListener> {
-    runs.resume(&ResumeRunRequest { operation_id: id.to_owned(), epoch, principal: "ann".to_owned() })
+    let request = ResumeRunRequest { operation_id: id.to_owned(), epoch, principal: "ann".to_owned() };
+    runs.resume(&request, |question| question == "open")
 }
 
 fn cancel(runs: &KeptRuns, id: &str, epoch: u64) {
@@ -74,7 +75,7 @@ async fn an_older_gateway_loses_the_run_and_can_not_cancel_it() {
     let runs = KeptRuns::with_keep(1, LONG);
     let (mut first, finish) = start(&runs, operation("a", 1), 0).await;
     let stranger = ResumeRunRequest { operation_id: "a".to_owned(), epoch: 9, principal: "bob".to_owned() };
-    assert!(runs.resume(&stranger).is_none());
+    assert!(runs.resume(&stranger, |_| true).is_none());
     let mut second = resume(&runs, "a", 2).unwrap();
     assert_eq!(read(&mut first).await.unwrap_err().code(), tonic::Code::Aborted);
     assert!(resume(&runs, "a", 1).is_none());
@@ -151,4 +152,20 @@ async fn old_events_and_old_results_make_room() {
     }
     wait_forgotten(&runs, "one").await;
     assert!(resume(&runs, "two", 1).is_some());
+}
+
+#[tokio::test]
+async fn a_question_that_is_open_is_asked_again_when_a_run_is_taken_over() {
+    let runs = KeptRuns::with_keep(1, LONG);
+    let execute = |sender: mpsc::Sender<Event>| async move {
+        for request_id in ["answered", "open"].map(str::to_owned) {
+            sender.send(Event::InputRequired(InputRequired { request_id, ..InputRequired::default() })).await.unwrap();
+        }
+        std::future::pending().await
+    };
+    let mut first = runs.start(operation("asks", 1), "ann", execute).await.unwrap();
+    assert!(first.next().await.is_ok() && first.next().await.is_ok());
+    let mut second = resume(&runs, "asks", 2).unwrap();
+    let Event::InputRequired(question) = second.next().await.unwrap() else { panic!("no question") };
+    assert_eq!(question.request_id, "open");
 }

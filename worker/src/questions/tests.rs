@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use openskill_proto::limits::MAX_ANSWER_BYTES;
 use serde_json::json;
 
 use super::*;
