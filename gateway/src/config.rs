@@ -29,19 +29,6 @@ impl std::fmt::Debug for McpSecret {
     }
 }
 
-/// When calls of MCP clients become tasks, and where tasks are stored.
-#[derive(Debug, Clone)]
-pub struct TasksConfig {
-    /// The file in which tasks are stored. If None, tasks are lost when the process ends.
-    pub file: Option<PathBuf>,
-    /// Whether `file` is the default path. If so, and it can't be opened, tasks are kept in memory.
-    pub is_default: bool,
-    /// How long a call runs before it becomes a task, unless its skill overrides this.
-    pub after: Duration,
-    /// How long a task is kept after its creation.
-    pub lifetime: Duration,
-}
-
 /// A gateway's settings.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -78,8 +65,8 @@ pub struct Config {
     pub identity: Option<IdentityConfig>,
     /// The secret with which replicas seal the sessions of MCP clients. If None, this process generates one.
     pub mcp_secret: Option<McpSecret>,
-    /// When calls of MCP clients become tasks, and where tasks are stored.
-    pub mcp_tasks: TasksConfig,
+    /// How long a call of an MCP client runs before it becomes a task, unless its skill overrides this.
+    pub mcp_task_after: Duration,
     /// Where operations are stored, and how many.
     pub operations: OperationsConfig,
     /// The file with traffic rules. If None, they end with the process.

@@ -20,7 +20,7 @@ use crate::catalog::agents::Agents;
 use crate::catalog::lookup::{self, Route};
 use crate::catalog::snapshot::callable;
 use crate::catalog::traffic::TrafficRules;
-use crate::config::{Config, TasksConfig};
+use crate::config::Config;
 use crate::dispatch::affinity::{Affinity, AffinityKey};
 use crate::dispatch::budget::RetryBudget;
 use crate::dispatch::lateness::Lateness;
@@ -30,7 +30,6 @@ use crate::identity::grant::Grant;
 use crate::identity::registry::Registry;
 use crate::long_running::LongRunning;
 use crate::mcp::McpState;
-use crate::mcp::tasks::{TaskTimes, Tasks};
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::{CertificateGauge, Gauges};
@@ -91,7 +90,7 @@ impl Gateway {
     /// Creates a gateway and starts its recorder.
     ///
     /// # Errors
-    /// The recorder can't be started, or the task store or the traffic rules can't be opened.
+    /// The recorder can't be started, or the traffic rules can't be opened.
     pub(crate) fn new(config: Config, shutdown: CancellationToken) -> std::io::Result<Arc<Self>> {
         let recorder = config.recorder.as_ref().map(Recorder::start).transpose()?;
         Self::with_recorder(recorder, config, shutdown)
@@ -100,7 +99,7 @@ impl Gateway {
     /// Creates a gateway with this recorder, ignoring the recorder's configuration.
     ///
     /// # Errors
-    /// The task store or the traffic rules can't be opened.
+    /// The traffic rules can't be opened.
     pub(crate) fn with_recorder(
         recorder: Option<Recorder>,
         config: Config,
@@ -120,7 +119,6 @@ impl Gateway {
             questions: Questions::default(),
             mcp: McpState::new(
                 config.mcp_secret.as_ref().map(|it| it.0.as_slice()),
-                tasks(&config.mcp_tasks)?,
                 config.mcp_views.clone(),
                 config.mcp_resumable,
                 &limits,
@@ -331,17 +329,4 @@ impl Gateway {
         self.leaving.cancel();
         tokio::time::sleep(self.config.lame_duck).await;
     }
-}
-
-/// Opens the task store. If the default file can't be used, tasks are kept in memory.
-fn tasks(config: &TasksConfig) -> std::io::Result<Tasks> {
-    let times = TaskTimes { after: config.after, ttl: config.lifetime };
-    let opened = match Tasks::open(config.file.as_deref(), times) {
-        Err(error) if config.is_default => {
-            tracing::info!(%error, "tasks of MCP clients are kept in memory: their default file can't be opened, perhaps because another gateway uses it");
-            Tasks::open(None, times)
-        }
-        opened => opened,
-    };
-    opened.map_err(std::io::Error::other)
 }

@@ -10,13 +10,17 @@
 //! has hints: which operations run here, and whom to wake.
 //!
 //! - [`submit`]: stores a call; [`stored_call`]: in this form
-//! - [`executor`]: runs what is stored; [`run`]: one operation; [`resume`]: one that was begun elsewhere; [`end`]: how it
+//! - [`answers`]: the answers to their questions
+//! - [`executor`]: runs what is stored; [`run`]: one operation; [`event_log`]: stores its events; [`resume`]: one that was begun elsewhere; [`end`]: how it
 //!   ends
+//! - [`tasks`]: calls of MCP clients that become operations
 //! - [`filter`]: parses list filters; [`watch`]: streams events; [`config`]: settings
 //! - [`keys`]: the upkeep of idempotency keys in the same store
 
+pub(crate) mod answers;
 pub(crate) mod config;
 mod end;
+mod event_log;
 pub(crate) mod executor;
 mod filter;
 pub(crate) mod keys;
@@ -24,6 +28,7 @@ mod resume;
 mod run;
 mod stored_call;
 mod submit;
+pub(crate) mod tasks;
 pub(crate) mod watch;
 
 use std::collections::{HashMap, HashSet};
@@ -34,7 +39,7 @@ use std::time::Duration;
 
 use openskill_proto::longrunning::ListOperationsRequest;
 use openskill_proto::trace::{hex, random_id, unhex};
-use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
+use openskill_proto::v1::{Blame, ErrorCode, InputRequired, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{Operation as StoredOperation, OperationFilter, State};
 use openskill_store::page::Position;
@@ -76,6 +81,8 @@ const CHANGE_GROUPS: usize = 64;
 pub(crate) struct OperationSnapshot {
     pub(crate) operation: StoredOperation,
     pub(crate) result: Option<SkillResult>,
+    /// What its skill asks and nobody has answered.
+    pub(crate) questions: Vec<InputRequired>,
 }
 
 /// A page of a list.
@@ -90,7 +97,7 @@ pub(crate) struct OperationPage {
 impl OperationSnapshot {
     fn new(operation: StoredOperation, encoded: &[u8]) -> Self {
         let result = operation.state.is_done().then(|| read_result(encoded));
-        Self { operation, result }
+        Self { operation, result, questions: Vec::new() }
     }
 }
 
@@ -153,7 +160,15 @@ impl LongRunning {
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn get(&self, principal: &Principal, name: &str) -> Result<OperationSnapshot, SkillError> {
         let (operation, result) = self.find(principal, name).await?;
-        Ok(OperationSnapshot::new(operation, &result))
+        self.snapshot(operation, &result).await
+    }
+
+    async fn snapshot(&self, operation: StoredOperation, result: &[u8]) -> Result<OperationSnapshot, SkillError> {
+        let questions = match operation.state {
+            State::Queued | State::Running => self.open_questions(self.store()?, &operation.id).await?,
+            _ => Vec::new(),
+        };
+        Ok(OperationSnapshot { questions, ..OperationSnapshot::new(operation, result) })
     }
 
     /// Lists operations of a principal, or of all for an administrator.
@@ -198,7 +213,7 @@ impl LongRunning {
             let changed = self.wait_for_change(id(name));
             let (operation, result) = self.find(principal, name).await?;
             if operation.state.is_done() || Instant::now() >= until || self.shutdown.is_cancelled() {
-                return Ok(OperationSnapshot::new(operation, &result));
+                return self.snapshot(operation, &result).await;
             }
             tokio::select! {
                 () = changed => {}
@@ -214,7 +229,7 @@ impl LongRunning {
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn cancel(&self, principal: &Principal, name: &str) -> Result<(), SkillError> {
         let (operation, _) = self.find(principal, name).await?;
-        let [end, uncertain_end] = [false, true].map(|it| end::cancellation(&operation, it, self.config.keep));
+        let [end, uncertain_end] = [false, true].map(|it| end::cancellation(&operation, it, self.keep(&operation)));
         self.store()?.cancel(&operation.id, &end, &uncertain_end).await.map_err(failure)?;
         if let Some(call) = self.running.lock().get(&operation.id) {
             call.cancellation.notify_one();
@@ -250,7 +265,7 @@ impl LongRunning {
 
     /// Counts the operations that wait and run. None without a store.
     pub(crate) fn gauges(&self) -> Option<OperationGauges> {
-        self.store.get()?;
+        self.config.store.as_ref().and(self.store.get())?;
         let age_ms = now_ms().saturating_sub(self.oldest_ms.load(Ordering::Relaxed)).max(0);
         Some(OperationGauges {
             waiting: self.waiting.lock().values().sum(),
@@ -284,19 +299,32 @@ impl LongRunning {
         found.filter(|(operation, _)| may_see(principal, operation)).ok_or_else(unknown_operation)
     }
 
-    /// Returns the store.
+    /// Returns the store, which without a configured one has only tasks.
+    ///
+    /// # Errors
+    /// It can't be used now.
+    fn store(&self) -> Result<&Store, SkillError> {
+        self.store.get().ok_or_else(|| {
+            let message = format!("operations can't be used now: {}", self.reason.lock());
+            SkillError::unavailable(message).with_blame(Blame::Gateway)
+        })
+    }
+
+    /// Returns the store that is configured.
     ///
     /// # Errors
     /// There is none, or it can't be used now.
-    fn store(&self) -> Result<&Store, SkillError> {
-        self.store.get().ok_or_else(|| {
-            let message = if self.config.store.is_none() {
-                "this gateway keeps no operations: set OPENSKILL_STORE".to_owned()
-            } else {
-                format!("operations can't be used now: {}", self.reason.lock())
-            };
-            SkillError::unavailable(message).with_blame(Blame::Gateway)
-        })
+    fn configured_store(&self) -> Result<&Store, SkillError> {
+        if self.config.store.is_none() {
+            let message = "this gateway keeps no operations: set OPENSKILL_STORE";
+            return Err(SkillError::unavailable(message).with_blame(Blame::Gateway));
+        }
+        self.store()
+    }
+
+    /// How long an operation is kept after its end.
+    fn keep(&self, operation: &StoredOperation) -> Duration {
+        if operation.task_view.is_empty() { self.config.keep } else { self.config.keep_tasks }
     }
 
     /// Completes when an operation may have changed. Changes after this was called are not missed.
@@ -319,9 +347,12 @@ impl LongRunning {
 
 /// Whether a principal may know of an operation: it is the owner and may still call the skill, or an administrator.
 fn may_see(principal: &Principal, operation: &StoredOperation) -> bool {
-    let is_owner = operation.principal == principal.name()
-        && principal.allows(&operation.skill_id, &operation.toolset, operation.destructive);
-    is_owner || principal.is_admin()
+    is_owner(principal, operation) || principal.is_admin()
+}
+
+fn is_owner(principal: &Principal, operation: &StoredOperation) -> bool {
+    operation.principal == principal.name()
+        && principal.allows(&operation.skill_id, &operation.toolset, operation.destructive)
 }
 
 /// Returns the id in a name.

@@ -7,7 +7,6 @@
 //! - [`clients`]: ended sessions, calls in flight, log levels
 //! - [`parked`]: running calls, and those that wait for answers
 //! - [`replay`]: streams that clients can resume
-//! - [`tasks`]: calls that outlive their requests
 //! - [`results`]: results that are too long to send at once
 //! - [`owner`]: the owner of a task or a long result; [`shares`]: a store whose entries expire, and which principal
 //!   loses one if it is full
@@ -23,7 +22,6 @@ pub(crate) mod revision;
 pub(crate) mod seal;
 pub(crate) mod session;
 mod shares;
-pub(crate) mod tasks;
 pub(crate) mod views;
 
 use std::sync::Arc;
@@ -35,7 +33,6 @@ use parked::ParkedCalls;
 use replay::Replays;
 use results::Results;
 use seal::Key;
-use tasks::Tasks;
 use views::{Views, ViewsConfig};
 
 use crate::state::limits::Limits;
@@ -49,7 +46,6 @@ pub(crate) struct McpState {
     /// The lists of prompts, resources and templates.
     pub(crate) offerings: [Pages; 3],
     pub(crate) parking: ParkedCalls,
-    pub(crate) tasks: Tasks,
     pub(crate) replays: Replays,
     pub(crate) results: Results,
 }
@@ -57,13 +53,7 @@ pub(crate) struct McpState {
 impl McpState {
     /// Replicas share `secret`. If None, a random one is generated. Without `views`, only the view at `/mcp`
     /// exists. `resumable` is how long calls continue without their clients.
-    pub(crate) fn new(
-        secret: Option<&[u8]>,
-        tasks: Tasks,
-        views: Option<ViewsConfig>,
-        resumable: Duration,
-        limits: &Limits,
-    ) -> Self {
+    pub(crate) fn new(secret: Option<&[u8]>, views: Option<ViewsConfig>, resumable: Duration, limits: &Limits) -> Self {
         Self {
             key: secret.map_or_else(Key::random, Key::from_secret),
             clients: Clients::new(limits),
@@ -71,7 +61,6 @@ impl McpState {
             pages: Pages::default(),
             offerings: Default::default(),
             parking: ParkedCalls::default(),
-            tasks,
             replays: Replays::new(resumable, limits),
             results: Results::default(),
         }

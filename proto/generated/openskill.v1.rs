@@ -6679,7 +6679,8 @@ pub mod worker_service_server {
 /// A call to store.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SubmitRequest {
-    /// The call, as for Invoke. Its timeout counts from the start of each run. With an idempotency_key, a second Submit of the skill
+    /// The call, as for InvokeStream: with `interactive`, its skill may ask. Its timeout counts from the start of each run, and
+    /// includes the time for which a question waits. With an idempotency_key, a second Submit of the skill
     /// with the same key and arguments returns the first operation.
     #[prost(message, optional, tag = "1")]
     pub call: ::core::option::Option<InvokeRequest>,
@@ -6718,7 +6719,7 @@ pub struct RetryOperationRequest {
     pub name: ::prost::alloc::string::String,
 }
 /// What is known about an operation, besides its result.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OperationMetadata {
     /// The skill's id.
     #[prost(string, tag = "1")]
@@ -6759,6 +6760,10 @@ pub struct OperationMetadata {
     /// Why it waits although it was due, such as an open circuit.
     #[prost(string, tag = "13")]
     pub reason: ::prost::alloc::string::String,
+    /// The questions of its skill that wait for an answer: SkillService.AnswerInput answers them at any gateway. Not in lists.
+    /// `timeout_ms` is the time that was left when the question was asked.
+    #[prost(message, repeated, tag = "14")]
+    pub questions: ::prost::alloc::vec::Vec<InputRequired>,
 }
 /// Where an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -2,9 +2,9 @@
 
 mod commands;
 mod histories;
-mod keys;
+mod questions;
 mod rest;
 mod retries;
 mod shared;
-mod stage;
+pub(crate) mod stage;
 mod takeover;

@@ -221,10 +221,7 @@ async fn a_gateway_with_an_admin_listener_shows_calls_only_there() {
 async fn a_recorder_that_is_off_says_so_and_keeps_nothing() {
     let folder = Folder::new();
     let system = Setup::up().with("OPENSKILL_TRACE_DIR", "off").with("HOME", folder.path().display());
-    let system = system
-        .with("OPENSKILL_AGENT_STORE", "memory")
-        .with("OPENSKILL_MCP_TASKS_FILE", "memory")
-        .with("OPENSKILL_STORE", "memory");
+    let system = system.with("OPENSKILL_AGENT_STORE", "memory").with("OPENSKILL_STORE", "memory");
     let system = system.start().await;
     call(&system, "gone", request("in_echo", json!({}))).await;
     let answer = system.get("/traces").await;

@@ -273,7 +273,7 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 20] = [
+const DROPS: [(&str, &str); 18] = [
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/kept_run.rs", "KeptRun"),       // cancels the run that a worker would keep
     ("dispatch/lateness.rs", "RefusalWatch"),  // forgets a refusal when a call of its caller is cancelled
@@ -283,7 +283,6 @@ const DROPS: [(&str, &str); 20] = [
     ("long_running/run.rs", "HeldClaim"),      // a claim has no task any more
     ("mcp/clients.rs", "Cancellable"),         // forgets how to cancel a call
     ("mcp/replay.rs", "Reader"),               // a stream has no reader any more
-    ("mcp/tasks.rs", "RunningTask"),           // forgets a task that did not end
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
     ("protect/admission.rs", "AdmissionSlot"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict

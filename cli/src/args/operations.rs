@@ -19,6 +19,9 @@ pub(crate) struct SubmitArgs {
     /// Wait for the result and print it; with SECONDS, exit with code 1 if the operation has not ended by then
     #[arg(long, value_name = "SECONDS", require_equals = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) wait: Option<Option<u64>>,
+    /// Let the skill ask questions, which `openskill operations answer` answers
+    #[arg(long)]
+    pub(crate) interactive: bool,
     /// When to run the call at the earliest: a time such as 2026-01-31T12:00:00Z, or a duration from now such as 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) start_at: Option<String>,
@@ -37,12 +40,14 @@ pub(crate) enum OperationsCommand {
     Get(ShowOperation),
     /// Print the events of an operation until its result, one JSON object per line; the exit code is that of the call
     Watch(WatchOperation),
-    /// Cancel operations that have not ended
-    Cancel(SelectedOperations),
-    /// Submit the calls of failed or cancelled operations again, and print the names of the new operations
-    Retry(SelectedOperations),
-    /// Remove operations that have ended
-    Delete(SelectedOperations),
+    /// Answer a question of an operation, which `get` shows
+    Answer(AnswerOperation),
+    /// Cancel an operation that has not ended
+    Cancel(NamedOperation),
+    /// Submit the call of a failed or cancelled operation again, and print the name of the new operation
+    Retry(NamedOperation),
+    /// Remove an operation that has ended
+    Delete(NamedOperation),
 }
 
 impl OperationsCommand {
@@ -52,6 +57,7 @@ impl OperationsCommand {
             Self::List(it) => &it.client,
             Self::Get(it) => &it.client,
             Self::Watch(it) => &it.client,
+            Self::Answer(it) => &it.client,
             Self::Cancel(it) | Self::Retry(it) | Self::Delete(it) => &it.client,
         }
     }
@@ -108,17 +114,24 @@ pub(crate) struct WatchOperation {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct SelectedOperations {
-    /// Names of operations, with or without `operations/`; without any, all that --state and --skill select
-    #[arg(
-        value_parser = NonEmptyStringValueParser::new(),
-        add = operation_ids(),
-        required_unless_present_any = ["state", "skill"],
-        conflicts_with_all = ["state", "skill"],
-    )]
-    pub(crate) names: Vec<String>,
+pub(crate) struct AnswerOperation {
+    /// Name of the operation, with or without `operations/`
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
+    pub(crate) name: String,
+    /// The answer: a JSON object, @FILE or - that fits the question, or the word `decline`
+    pub(crate) answer: String,
+    /// Id of the question, if several are open
+    #[arg(long, value_name = "REQUEST_ID")]
+    pub(crate) question: Option<String>,
     #[command(flatten)]
-    pub(crate) filter: OperationFilter,
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NamedOperation {
+    /// Name of the operation, with or without `operations/`
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
+    pub(crate) name: String,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

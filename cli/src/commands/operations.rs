@@ -1,9 +1,12 @@
-//! `openskill operations`: lists, shows, watches, cancels, repeats and removes operations.
+//! `openskill operations`: lists, shows, watches, answers, cancels, repeats and removes operations.
 
 use openskill_proto::longrunning::{CancelOperationRequest, DeleteOperationRequest, ListOperationsRequest, Operation};
 use openskill_proto::render::{operation_metadata, operation_result, operation_state};
 use openskill_proto::timestamp::Timestamp;
-use openskill_proto::v1::{OperationEvent, OperationMetadata, OperationState, RetryOperationRequest, skill_result};
+use openskill_proto::v1::{
+    InputAction, InputRequired, InputResponse, OperationEvent, OperationMetadata, OperationState,
+    RetryOperationRequest, skill_result,
+};
 use openskill_telemetry::log::text::one_line;
 use serde_json::Value;
 
@@ -11,11 +14,10 @@ use self::events::EventStream;
 use self::fetch::fetch;
 use super::client;
 use super::describe::render_facts;
+use super::input::json_or_file;
 use super::invoke::{ResultOutput, ResultPart, print_result};
 use super::traces::short_time;
-use crate::args::{
-    Format, ListOperations, OperationFilter, OperationsCommand, SelectedOperations, ShowOperation, WatchOperation,
-};
+use crate::args::{AnswerOperation, Format, ListOperations, OperationsCommand, ShowOperation, WatchOperation};
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::pretty::pretty;
@@ -76,9 +78,10 @@ pub(super) async fn run(command: &OperationsCommand, settings: &Settings) -> Res
         OperationsCommand::List(args) => list(args, settings).await,
         OperationsCommand::Get(args) => get(args, settings).await,
         OperationsCommand::Watch(args) => watch(args, settings).await,
-        OperationsCommand::Cancel(args) => for_each(args, settings, async |it| cancel(&it, settings).await).await,
-        OperationsCommand::Retry(args) => for_each(args, settings, async |it| retry(it, settings).await).await,
-        OperationsCommand::Delete(args) => for_each(args, settings, async |it| delete(&it, settings).await).await,
+        OperationsCommand::Answer(args) => answer(args, settings).await,
+        OperationsCommand::Cancel(args) => cancel(&full_name(&args.name), settings).await,
+        OperationsCommand::Retry(args) => retry(full_name(&args.name), settings).await,
+        OperationsCommand::Delete(args) => delete(&full_name(&args.name), settings).await,
     }
 }
 
@@ -160,6 +163,7 @@ async fn get(args: &ShowOperation, settings: &Settings) -> Result<(), Failure> {
         return Ok(());
     }
     print_out(&render_facts(&facts(&operation)));
+    print_out(&questions(&operation));
     if let Some(skill_result::Output::DataJson(data)) = operation_result(&operation).and_then(|it| it.output) {
         print_out("Data:\n");
         print_json(&pretty(&data));
@@ -197,6 +201,36 @@ fn facts(operation: &Operation) -> Vec<(&'static str, String)> {
         ("Kept until", time(metadata.expire_time)),
         ("Error", error.map(|it| format!("{}: {}", it.code().as_str_name(), it.message)).unwrap_or_default()),
     ]
+}
+
+/// Renders the open questions of an operation, each with its id and the schema of its answer.
+fn questions(operation: &Operation) -> String {
+    let asked = operation_metadata(operation).unwrap_or_default().questions;
+    let render = |it: &InputRequired| {
+        let schema = Some(&it.schema_json).filter(|it| !it.is_empty()).map(|it| format!("\n  schema {}", one_line(it)));
+        format!("  {} {}{}\n", it.request_id, one_line(&it.message), schema.unwrap_or_default())
+    };
+    let rows: String = asked.iter().map(render).collect();
+    if rows.is_empty() { rows } else { format!("Questions:\n{rows}") }
+}
+
+async fn answer(args: &AnswerOperation, settings: &Settings) -> Result<(), Failure> {
+    let operation = fetch(&full_name(&args.name), settings).await?;
+    let asked = operation_metadata(&operation).unwrap_or_default().questions;
+    let request_id = match (&args.question, asked.as_slice()) {
+        (Some(id), _) => id.clone(),
+        (None, [question]) => question.request_id.clone(),
+        (None, []) => return Err(Failure::printed("the operation has no open question")),
+        (None, _) => return Err(Failure::Usage("several questions are open: choose one with --question".to_owned())),
+    };
+    let (action, content_json) = match args.answer.as_str() {
+        "decline" => (InputAction::Decline, String::new()),
+        json => (InputAction::Accept, json_or_file(json)?),
+    };
+    let response = InputResponse { request_id, action: action.into(), content_json };
+    let mut client = client::skills(settings).await?;
+    client.answer_input(response).await.map_err(client::into_failure(settings))?;
+    Ok(())
 }
 
 async fn watch(args: &WatchOperation, settings: &Settings) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use openskill_proto::timestamp::Timestamp;
-use openskill_proto::v1::{OperationEvent, SkillResult, SubmitRequest};
+use openskill_proto::v1::{InvokeRequest, OperationEvent, SkillResult, SubmitRequest};
 use tonic::{Code, Status};
 
 use super::client;
@@ -21,6 +21,7 @@ pub(super) async fn run(args: &SubmitArgs, settings: &Settings) -> Result<(), Fa
     let start_at = start_at(args.start_at.as_deref(), Timestamp::now())?;
     let mut skills = client::skills(settings).await?;
     let call = call_request(&args.call, settings, &mut skills).await?;
+    let call = InvokeRequest { interactive: args.interactive, ..call };
     let request = SubmitRequest { call: Some(call), start_at: start_at.map(Into::into), start_before: None };
     let request = with_trace_id(request, &args.call)?;
     let mut client = client::operation_service(settings).await?;

@@ -125,9 +125,6 @@ fn serve(
         if raw.given("OPENSKILL_TRAFFIC_FILE").is_none() {
             own.traffic_file = state.as_ref().map(|it| it.join("traffic.json"));
         }
-        if own.mcp_tasks.is_default {
-            own.mcp_tasks.file = state.as_ref().map(|it| it.join("tasks.redb"));
-        }
         if own.operations.is_default {
             own.operations.store = state.map(|it| Location::File(it.join("operations.sqlite")));
         }

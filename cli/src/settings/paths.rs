@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Settings that name a file or a directory.
-const PATHS: [&str; 32] = [
+const PATHS: [&str; 31] = [
     "OPENSKILL_KEYS",
     "OPENSKILL_JWT",
     "OPENSKILL_TOKEN_FILE",
@@ -17,7 +17,6 @@ const PATHS: [&str; 32] = [
     "OPENSKILL_CLIENT_CERT",
     "OPENSKILL_CLIENT_KEY",
     "OPENSKILL_MCP_KEY_FILE",
-    "OPENSKILL_MCP_TASKS_FILE",
     "OPENSKILL_TRAFFIC_FILE",
     "OPENSKILL_MCP_VIEWS_FILE",
     "OPENSKILL_CLI_DIR",
@@ -58,10 +57,9 @@ pub(super) fn below(folder: &Path, name: &str, value: &str) -> String {
         // A program on PATH, a URL, and words that are not paths.
         ("OPENSKILL_PYTHON", _) if !value.contains('/') => value.to_owned(),
         ("OPENSKILL_PYTHON_FIND_LINKS", _) if value.contains("://") => value.to_owned(),
-        (
-            "OPENSKILL_TRACE_DIR" | "OPENSKILL_AGENT_STORE" | "OPENSKILL_MCP_TASKS_FILE" | "OPENSKILL_TRAFFIC_FILE",
-            "memory" | "off",
-        ) => value.to_owned(),
+        ("OPENSKILL_TRACE_DIR" | "OPENSKILL_AGENT_STORE" | "OPENSKILL_TRAFFIC_FILE", "memory" | "off") => {
+            value.to_owned()
+        }
         ("OPENSKILL_STORE", "memory" | "off") => value.to_owned(),
         ("OPENSKILL_STORE", _) if value.contains("://") => value.to_owned(),
         ("OPENSKILL_STORE", _) => match value.strip_prefix("sqlite:") {

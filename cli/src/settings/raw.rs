@@ -11,6 +11,9 @@ use super::paths;
 use super::problem::{SettingProblem, SettingProblems};
 use super::project::{FILE_NAME, Project, VARIABLE, is_trusted};
 
+/// A setting that earlier releases had.
+const REMOVED: &str = "OPENSKILL_MCP_TASKS_FILE";
+
 /// Settings from flags: names and values.
 pub(crate) type Overrides = Vec<(&'static str, String)>;
 
@@ -80,6 +83,10 @@ impl RawSettings {
         let file = project.as_ref().map_or_else(FileContent::default, |it| read_toml(&it.file));
         problems.extend(dot_env.problems.into_iter().chain(file.problems));
         let (dot_env, file) = (dot_env.values, file.values);
+        if environment(REMOVED).is_some_and(|it| !it.is_empty()) {
+            let reason = "was removed, because tasks are operations: set OPENSKILL_STORE to keep them";
+            problems.push(SettingProblem::new(REMOVED, Origin::Environment.name(), reason));
+        }
         let mut find = |setting: &Setting| {
             let not_text = SettingProblem::new(setting.name, Origin::Environment.name(), "must be UTF-8");
             let environment = environment(setting.name)

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError, TasksConfig};
+use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
 use openskill_telemetry::metrics::skills::MOST_SKILLS;
 
 use super::access::{self, Access};
@@ -109,7 +109,6 @@ impl Settings {
 impl Reader<'_> {
     fn gateway(&mut self, tls: &Tls) -> openskill_gateway::Config {
         let workers = self.sources("OPENSKILL_WORKERS");
-        let tasks = self.store("OPENSKILL_MCP_TASKS_FILE");
         let lame_duck = self.optional("OPENSKILL_LAME_DUCK_MS", 0, 3_600_000);
         openskill_gateway::Config {
             workers: tls::match_to_mesh(self, tls, workers),
@@ -123,12 +122,7 @@ impl Reader<'_> {
             max_connections: self.number("OPENSKILL_MAX_CONNECTIONS", 1, 1_000_000),
             max_connections_of_peer: self.number("OPENSKILL_MAX_CONNECTIONS_PER_PEER", 1, 1_000_000),
             sites: access::sites(self),
-            mcp_tasks: TasksConfig {
-                file: tasks.path_or(None),
-                is_default: tasks.is_default,
-                after: self.millis("OPENSKILL_MCP_TASK_AFTER_MS", 0, 86_400_000),
-                lifetime: self.seconds("OPENSKILL_MCP_TASK_LIFETIME_S", 60, 30 * 86_400),
-            },
+            mcp_task_after: self.millis("OPENSKILL_MCP_TASK_AFTER_MS", 0, 86_400_000),
             operations: operations::read(self),
             traffic_file: self.store("OPENSKILL_TRAFFIC_FILE").path_or(None),
             mcp_resumable: self.seconds("OPENSKILL_MCP_RESUMABLE_S", 0, 3600),

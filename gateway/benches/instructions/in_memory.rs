@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cases::uncounted;
 use crate::Config;
-use crate::config::{CircuitRules, OperationsConfig, TasksConfig};
+use crate::config::{CircuitRules, OperationsConfig};
 use crate::gateway::Gateway;
 use crate::observe::recorder::Recorder;
 use crate::workers::source::Endpoint;
@@ -71,18 +71,14 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         mesh: None,
         mcp_secret: None,
         traffic_file: None,
-        mcp_tasks: TasksConfig {
-            file: None,
-            is_default: true,
-            after: Duration::from_secs(5),
-            lifetime: Duration::from_secs(3600),
-        },
+        mcp_task_after: Duration::from_secs(5),
         operations: OperationsConfig {
             store: None,
             is_default: true,
             max_waiting: 100_000,
             max_running: 64,
             keep: Duration::from_secs(604_800),
+            keep_tasks: Duration::from_secs(3600),
         },
         mcp_views: None,
         mcp_resumable: Duration::ZERO,
@@ -96,7 +92,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         drain_timeout: Duration::from_secs(10),
         tracer,
     };
-    let gateway = Gateway::with_recorder(recorder, config, CancellationToken::new()).expect("tasks are in memory");
+    let gateway = Gateway::with_recorder(recorder, config, CancellationToken::new()).expect("no file is opened");
     let skill = Skill {
         id: SKILL.to_owned(),
         version: "0.1.0".to_owned(),

@@ -70,6 +70,9 @@ impl Operation {
     /// The operation of a call that a client submitted earlier.
     pub(crate) const SUBMITTED: Self = Self::grpc("/openskill.v1.OperationService/Submit");
 
+    /// The operation of a call that an MCP client sent to a gateway that is gone.
+    pub(crate) const TASK: Self = Self { protocol: Protocol::Mcp, ..Self::http("POST /mcp") };
+
     /// Creates a gRPC method without streams from its path.
     pub(crate) const fn grpc(path: &'static str) -> Self {
         let (_, name) = path.split_at(1);

@@ -27,7 +27,7 @@ const WORKER_GRACE: Duration = Duration::from_millis(150);
 
 /// The maximum number of open questions of one attempt. Higher than the worker's own limit: the worker frees a
 /// question before the gateway learns that it was answered.
-const MAX_QUESTIONS: usize = 2 * MAX_CALL_QUESTIONS;
+pub(crate) const MAX_QUESTIONS: usize = 2 * MAX_CALL_QUESTIONS;
 
 /// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run on the
 /// worker, unless [`KeptRun`] leaves it to another gateway.
@@ -134,7 +134,7 @@ async fn follow(
 }
 
 /// Shifts the blame for a timeout away from the skill if a question is open: the user did not answer.
-fn blame_silence(mut result: ExecuteResult, questions: &[OpenQuestion]) -> ExecuteResult {
+pub(crate) fn blame_silence(mut result: ExecuteResult, questions: &[OpenQuestion]) -> ExecuteResult {
     if let Some(error) = &mut result.error
         && error.code() == ErrorCode::Timeout
         && questions.iter().any(OpenQuestion::is_open)

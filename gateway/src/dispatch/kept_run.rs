@@ -9,6 +9,7 @@ use openskill_proto::v1::{CancelRunRequest, OperationRun, ResumeRunRequest};
 use tokio::runtime::Handle;
 
 use super::attempt_end::AttemptEnd;
+use crate::call::claim::CallClaim;
 use crate::call::request::Call;
 use crate::gateway::Shard;
 use crate::workers::client::Events;
@@ -53,9 +54,9 @@ impl KeptRun {
         self.has_ended = true;
     }
 
-    /// The address of its worker.
-    pub(crate) fn address(&self) -> &Arc<str> {
-        &self.worker.address
+    /// Its worker.
+    pub(crate) fn worker(&self) -> &Arc<Worker> {
+        &self.worker
     }
 }
 
@@ -63,7 +64,8 @@ impl Drop for KeptRun {
     fn drop(&mut self) {
         let gateway = &self.shard.gateway;
         let claim = self.call.claim.as_ref().filter(|it| !it.is_lost());
-        if self.has_ended || gateway.shutdown.is_cancelled() {
+        let is_left = gateway.shutdown.is_cancelled() && claim.is_some_and(CallClaim::is_stored);
+        if self.has_ended || is_left {
             return;
         }
         if let (Some(claim), Ok(runtime)) = (claim, Handle::try_current()) {

@@ -8,6 +8,7 @@ use openskill_proto::v1::{DeliverInputRequest, ErrorCode, InputResponse, SkillEr
 use parking_lot::Mutex;
 use prost::Message as _;
 
+use crate::call::claim::CallClaim;
 use crate::call::principal::{GovernedSkill, Principal, REVOKED};
 use crate::call::request::Call;
 use crate::observe::call_event::CallEvent;
@@ -24,11 +25,11 @@ pub(crate) struct Questions(Arc<Mutex<HashMap<String, WaitingCall>>>);
 /// A call that is waiting for an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingCall {
-    pub(super) call: Arc<Call>,
-    pub(super) skill: GovernedSkill,
-    pub(super) worker: Arc<Worker>,
+    pub(crate) call: Arc<Call>,
+    pub(crate) skill: GovernedSkill,
+    pub(crate) worker: Arc<Worker>,
     /// Weak, because an answer in transit must not delay the record of a call that ended.
-    pub(super) record: Weak<CallRecord>,
+    pub(crate) record: Weak<CallRecord>,
 }
 
 /// A question that stays open until this is dropped.
@@ -50,6 +51,20 @@ impl Questions {
         self.0.lock().values().map(|it| Arc::clone(&it.call)).collect()
     }
 
+    /// Whether a question belongs to an operation, whose answers are in the store.
+    pub(crate) fn is_stored(&self, request_id: &str) -> bool {
+        self.0.lock().get(request_id).is_some_and(|it| it.call.claim.as_ref().is_some_and(CallClaim::is_stored))
+    }
+
+    /// Whether a question of this gateway waits for an answer.
+    pub(crate) fn is_open(&self, request_id: &str) -> bool {
+        self.0.lock().contains_key(request_id)
+    }
+
+    fn get(&self, request_id: &str) -> Option<WaitingCall> {
+        self.0.lock().get(request_id).cloned()
+    }
+
     /// Delivers an answer to the skill that is waiting for it, over the connections of shard number `shard`.
     ///
     /// # Errors
@@ -65,11 +80,22 @@ impl Questions {
         if !principal.is_valid() {
             return Err(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
         }
-        let may_answer = |it: &&WaitingCall| it.call.principal == *principal && principal.may_have(&it.skill);
-        let waiting = self.0.lock().get(&response.request_id).filter(may_answer).cloned();
-        let WaitingCall { worker, record, .. } = waiting.ok_or_else(not_waiting)?;
+        let may_answer = |it: &WaitingCall| it.call.principal == *principal && principal.may_have(&it.skill);
+        let waiting = self.get(&response.request_id).filter(may_answer);
+        if waiting.is_none() {
+            return Err(not_waiting());
+        }
+        self.deliver(response, shard).await
+    }
+
+    /// Delivers an answer whose sender may give it.
+    ///
+    /// # Errors
+    /// As [`Self::answer`]. Any other error may pass.
+    pub(crate) async fn deliver(&self, response: InputResponse, shard: usize) -> Result<(), SkillError> {
+        let WaitingCall { call, worker, record, .. } = self.get(&response.request_id).ok_or_else(not_waiting)?;
         let answer = response.clone();
-        let request = DeliverInputRequest { response: Some(response), principal: principal.name().to_owned() };
+        let request = DeliverInputRequest { response: Some(response), principal: call.principal.name().to_owned() };
         let mut client = worker.client(shard);
         let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, client.deliver_input(request)).await;
         delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not accept the answer in time")))?;
@@ -84,7 +110,7 @@ impl Questions {
 impl OpenQuestion {
     /// Whether it is still unanswered.
     pub(crate) fn is_open(&self) -> bool {
-        self.questions.0.lock().contains_key(&self.request_id)
+        self.questions.is_open(&self.request_id)
     }
 }
 
@@ -94,7 +120,7 @@ impl Drop for OpenQuestion {
     }
 }
 
-fn not_waiting() -> SkillError {
+pub(crate) fn not_waiting() -> SkillError {
     let message = "no call waits for this answer: it was answered before, or its call has ended";
     SkillError::new(ErrorCode::NotFound, message)
 }

@@ -17,4 +17,6 @@ pub struct OperationsConfig {
     pub max_running: usize,
     /// How long an operation is kept after it has ended.
     pub keep: Duration,
+    /// The same for tasks of MCP clients.
+    pub keep_tasks: Duration,
 }

@@ -22,7 +22,7 @@ use crate::gateway::{Gateway, Shard};
 
 /// How long a gateway that is gone holds its operations in a shared store.
 const LEASE: Duration = Duration::from_secs(10);
-const LEASE_MS: i64 = LEASE.as_millis() as i64;
+pub(super) const LEASE_MS: i64 = LEASE.as_millis() as i64;
 
 /// How often leases are renewed, and the queue is looked after.
 const UPKEEP: Duration = Duration::from_secs(1);
@@ -40,14 +40,14 @@ const MAX_ROUNDS: usize = 50;
 /// How many operations are claimed at once.
 const MAX_CLAIM: usize = 16;
 
-/// Opens the store, if one is configured.
+/// Opens the store. Without a configured one, only tasks are kept, in memory.
 ///
 /// # Errors
 /// It can't be used as it is. A store that can't be reached now is not an error: [`execute`] opens it later.
 pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
     let own = &gateway.long_running;
-    let Some(location) = &own.config.store else { return Ok(()) };
-    match try_open(gateway, location).await {
+    let location = location(own);
+    match try_open(own, location).await {
         Err(error @ StoreError::Unavailable(_)) if matches!(location, Location::Postgres(_)) => {
             tracing::warn!(%error, "operations are unavailable until the store can be reached");
             Ok(())
@@ -60,8 +60,11 @@ pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
     }
 }
 
-async fn try_open(gateway: &Gateway, location: &Location) -> Result<(), StoreError> {
-    let own = &gateway.long_running;
+fn location(own: &LongRunning) -> &Location {
+    own.config.store.as_ref().unwrap_or(&Location::Memory)
+}
+
+async fn try_open(own: &LongRunning, location: &Location) -> Result<(), StoreError> {
     let opened = async {
         let store = Store::open(location).await?.observed_by(Arc::clone(&gateway.observer) as _);
         if !store.is_shared() {
@@ -103,10 +106,9 @@ pub(crate) async fn execute(shard: Shard, stop: CancellationToken, limit: Durati
 
 async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
     let own = Arc::clone(&shard.gateway.long_running);
-    let Some(location) = &own.config.store else { return std::future::pending().await };
     while own.store.get().is_none() {
         tokio::time::sleep(REOPEN).await;
-        if let Err(error) = try_open(&shard.gateway, location).await {
+        if let Err(error) = try_open(&own, location(&own)).await {
             tracing::debug!(%error, "the store can't be opened yet");
         }
     }

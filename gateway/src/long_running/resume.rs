@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::stream::{self, Stream};
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 use openskill_proto::v1::execute_event::Event;
-use openskill_proto::v1::{InvokeEvent, SkillError, invoke_event};
+use openskill_proto::v1::{InputRequired, InvokeEvent, SkillError, invoke_event};
+use prost::Message as _;
 use tokio::time::Instant;
 
 use super::end::lost_error;
@@ -14,8 +15,11 @@ use crate::call::events::invoke_event;
 use crate::call::outcome::Outcome;
 use crate::call::request::Call;
 use crate::call::result::result_with_pool;
+use crate::dispatch::attempt::{MAX_QUESTIONS, blame_silence};
 use crate::dispatch::kept_run::ResumedRun;
+use crate::dispatch::questions::{OpenQuestion, WaitingCall};
 use crate::gateway::{Gateway, Shard};
+use crate::observe::call_event::CallEvent;
 use crate::observe::call_record::CallRecord;
 use crate::protect::admission::Permit;
 
@@ -26,6 +30,8 @@ struct Rest {
     record: Arc<CallRecord>,
     is_idempotent: bool,
     resumed: ResumedRun,
+    /// The worker asks again what nobody has answered.
+    questions: Vec<OpenQuestion>,
     /// No run takes longer.
     until: Instant,
     _permit: Permit,
@@ -49,9 +55,9 @@ pub(super) fn events(
     let gateway = Arc::clone(&shard.gateway);
     let record = CallRecord::begin(&gateway.observer, &call);
     gateway.note_skill(&call, &record);
-    call.stage.begin_attempt(1, Some(resumed.run.address()));
+    call.stage.begin_attempt(1, Some(&resumed.run.worker().address));
     let until = Instant::now() + Duration::from_millis(MAX_TIMEOUT_MS.into());
-    let rest = Rest { gateway, call, record, is_idempotent, resumed, until, _permit: permit };
+    let rest = Rest { gateway, call, record, is_idempotent, resumed, questions: Vec::new(), until, _permit: permit };
     stream::unfold(Some(rest), |rest| async move { Some(rest?.next().await) })
 }
 
@@ -71,16 +77,33 @@ impl Rest {
                 }
             };
             if let Event::Result(result) = event {
+                let result = blame_silence(result, &self.questions);
                 let may_have_run = result.success || !result.not_started;
                 let outcome = Outcome { attempts: 1, may_have_run, ..Outcome::from_result(result) };
                 let outcome = outcome.with_retry_advice(self.is_idempotent, false);
                 return (Ok(self.end(outcome, true).await), None);
             }
-            self.record.note_relayed(&event);
+            match &event {
+                Event::InputRequired(question) => self.open(question),
+                event => self.record.note_relayed(event),
+            }
             if let Some(event) = invoke_event(event) {
                 return (Ok(self.event(event)), Some(self));
             }
         }
+    }
+
+    /// Lets a question be answered here.
+    fn open(&mut self, question: &InputRequired) {
+        self.questions.retain(OpenQuestion::is_open);
+        if self.questions.len() >= MAX_QUESTIONS {
+            return;
+        }
+        let skill = self.gateway.find_route(&self.call).map(|it| (&it.entry.skill).into()).unwrap_or_default();
+        let (call, worker) = (Arc::clone(&self.call), Arc::clone(self.resumed.run.worker()));
+        let waiting = WaitingCall { call, skill, worker, record: Arc::downgrade(&self.record) };
+        self.questions.push(self.gateway.questions.open(&question.request_id, waiting));
+        self.record.note_content(question.encoded_len(), || CallEvent::Asked(question.clone()));
     }
 
     async fn step(&mut self) -> Step {

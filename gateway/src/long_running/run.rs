@@ -1,38 +1,24 @@
 //! Runs one operation that this gateway claimed.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Fuse, FusedFuture as _, FutureExt as _};
-use futures_util::stream::{Stream, StreamExt as _};
-use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, OperationRun, RetryRules, SkillError, SkillResult};
+use openskill_proto::v1::{ErrorCode, OperationRun, RetryRules, SkillError, SkillResult};
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postponement, State, StoredEvent};
+use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postponement, State};
 use openskill_store::{Store, now_ms};
-use prost::Message as _;
-use tokio::time::Instant;
 
 use super::end::{cancelled_error, end, failure_result, lost_error, state_name, too_late_error, unreadable_error};
+use super::event_log::follow;
 use super::stored_call::StoredCall;
 use super::{LongRunning, resume};
 use crate::call::claim::CallClaim;
-use crate::call::outcome::Outcome;
 use crate::call::principal::REVOKED;
 use crate::call::reading;
 use crate::call::request::Call;
-use crate::call::result::result;
 use crate::dispatch::kept_run::{self, Search};
 use crate::gateway::{Gateway, Shard};
 use crate::streams;
-
-/// Events are stored together that come within this time.
-const BATCH_TIME: Duration = Duration::from_millis(50);
-
-/// The number and the size of an operation's events that are stored. Later ones are dropped, except for the result.
-const MAX_EVENTS: i64 = 10_000;
-const MAX_EVENT_BYTES: usize = 8 << 20;
 
 /// The pause before an operation that could not start is tried again.
 const RETRY_MS: (i64, i64) = (200, 30_000);
@@ -57,16 +43,23 @@ enum ClaimEnd {
 }
 
 /// A claim that a task of this gateway looks after, until this is dropped.
-struct HeldClaim<'a> {
-    own: &'a LongRunning,
-    claim: &'a Claim,
+pub(super) struct HeldClaim {
+    own: Arc<LongRunning>,
+    id: String,
+    epoch: i64,
 }
 
-impl Drop for HeldClaim<'_> {
+impl HeldClaim {
+    pub(super) fn new(own: Arc<LongRunning>, id: &str, epoch: i64) -> Self {
+        own.claimed.lock().insert((id.to_owned(), epoch));
+        Self { own, id: id.to_owned(), epoch }
+    }
+}
+
+impl Drop for HeldClaim {
     fn drop(&mut self) {
-        let id = &self.claim.operation.id;
-        self.own.running.lock().retain(|it, call| it != id || !call.has_epoch(self.claim.epoch));
-        self.own.claimed.lock().remove(&(id.clone(), self.claim.epoch));
+        self.own.running.lock().retain(|it, call| *it != self.id || !call.has_epoch(self.epoch));
+        self.own.claimed.lock().remove(&(self.id.clone(), self.epoch));
     }
 }
 
@@ -76,7 +69,7 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
     let own = &shard.gateway.long_running;
     let Ok(store) = own.store() else { return };
     let operation = &claim.operation;
-    let held = HeldClaim { own, claim: &claim };
+    let held = HeldClaim::new(Arc::clone(own), &operation.id, claim.epoch);
     let next = match decide(&shard, store, &claim).await {
         Ok(next) => next,
         Err(error) => {
@@ -85,16 +78,7 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         }
     };
     match next {
-        ClaimEnd::Finish(mut result) => {
-            if let Some(error) = result.error.as_mut().filter(|_| claim.may_have_run) {
-                // An earlier run may have had an effect.
-                error.may_have_run = true;
-            }
-            let end = end(&result, own.config.keep);
-            if finish(store, &claim, &end).await {
-                shard.gateway.observer.metrics.operations.inc(state_name(end.state));
-            }
-        }
+        ClaimEnd::Finish(result) => complete(&shard, store, &claim, *result).await,
         ClaimEnd::Postpone(until) => {
             own.note_waiting(&operation.principal);
             if let Err(error) = store.postpone(claim.fence(), &until).await {
@@ -105,6 +89,19 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
     }
     drop(held);
     own.notify(&operation.id);
+}
+
+/// Ends an operation with a result.
+pub(super) async fn complete(shard: &Shard, store: &Store, claim: &Claim, mut result: SkillResult) {
+    if let Some(error) = result.error.as_mut().filter(|_| claim.may_have_run) {
+        // An earlier run may have had an effect.
+        error.may_have_run = true;
+    }
+    let gateway = &shard.gateway;
+    let end = end(&result, gateway.long_running.keep(&claim.operation));
+    if finish(store, claim, &end).await {
+        gateway.observer.metrics.operations.inc(state_name(end.state));
+    }
 }
 
 async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd, StoreError> {
@@ -230,82 +227,6 @@ fn may_start_later(error: &SkillError) -> bool {
     // A skill that is gone may come back. Other errors that no retry mends are final.
     let is_final = !error.retryable && error.code() != ErrorCode::NotFound;
     may_pass && !is_final && !error.may_have_run
-}
-
-/// Stores the events of a run as they come, and returns its result. A slow store delays events, not the result.
-async fn follow(
-    shard: &Shard,
-    store: &Store,
-    claim: &Claim,
-    call: &Call,
-    events: impl Stream<Item = Result<InvokeEvent, SkillError>>,
-) -> SkillResult {
-    let mut events = pin!(events);
-    let mut log = EventLog { shard, store, claim, waiting: Vec::new(), number: claim.last_event, bytes: 0 };
-    let mut writing = pin!(Fuse::terminated());
-    let mut flush_at = Instant::now() + BATCH_TIME;
-    let error = loop {
-        tokio::select! {
-            event = events.next() => match event {
-                Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => {
-                    if !writing.is_terminated() {
-                        writing.await;
-                    }
-                    log.write().await;
-                    return result;
-                }
-                Some(Ok(event)) => log.add(&event),
-                Some(Err(error)) => break error,
-                None => break SkillError::new(ErrorCode::Internal, "the call ended without a result"),
-            },
-            () = &mut writing, if !writing.is_terminated() => {}
-            () = tokio::time::sleep_until(flush_at), if !log.waiting.is_empty() && writing.is_terminated() => {
-                writing.set(log.write().fuse());
-                flush_at = Instant::now() + BATCH_TIME;
-            }
-        }
-    };
-    // The call was started, so the skill may have run.
-    let outcome = Outcome { may_have_run: true, ..Outcome::from_error(error.with_blame(Blame::Gateway)) };
-    result(call, outcome.with_retry_advice(false, false))
-}
-
-/// The events of a run on their way to the store.
-struct EventLog<'a> {
-    shard: &'a Shard,
-    store: &'a Store,
-    claim: &'a Claim,
-    waiting: Vec<StoredEvent>,
-    number: i64,
-    bytes: usize,
-}
-
-impl<'a> EventLog<'a> {
-    /// Adds an event, unless there are too many. That an operation was accepted is said once.
-    fn add(&mut self, event: &InvokeEvent) {
-        let is_repeated = self.claim.last_event > 0 && matches!(event.event, Some(Event::Accepted(_)));
-        if is_repeated || self.number >= MAX_EVENTS || self.bytes >= MAX_EVENT_BYTES {
-            return;
-        }
-        self.number += 1;
-        let event = event.encode_to_vec();
-        self.bytes += event.len();
-        self.waiting.push(StoredEvent { number: self.number, event });
-    }
-
-    /// Stores the events that wait. Those that can't be stored are lost: they are only progress.
-    fn write(&mut self) -> impl Future<Output = ()> + use<'a> {
-        let (shard, store, claim, events) = (self.shard, self.store, self.claim, std::mem::take(&mut self.waiting));
-        async move {
-            if events.is_empty() {
-                return;
-            }
-            if let Err(error) = store.append(claim.fence(), events).await {
-                tracing::warn!(%error, operation = claim.operation.id, "events of an operation can't be stored");
-            }
-            shard.gateway.long_running.notify(&claim.operation.id);
-        }
-    }
 }
 
 /// Stores the result. Tries until the store has it, or another gateway has the operation.

@@ -23,6 +23,9 @@ pub(super) struct StoredCall {
     /// Whether the skill may run twice, according to its manifest when the call was submitted.
     #[prost(bool, tag = "5")]
     pub(super) is_idempotent: bool,
+    /// Whether it is a call of an MCP client.
+    #[prost(bool, tag = "6")]
+    is_task: bool,
 }
 
 impl StoredCall {
@@ -34,7 +37,13 @@ impl StoredCall {
             traceparent: trace.context.to_traceparent(),
             tracestate: trace.state.clone(),
             is_idempotent,
+            is_task: false,
         }
+    }
+
+    /// A call of an MCP client that runs.
+    pub(super) fn task(call: InvokeRequest, trace: &Trace, is_idempotent: bool) -> Self {
+        Self { is_task: true, ..Self::new(call, trace, is_idempotent) }
     }
 
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
@@ -45,7 +54,8 @@ impl StoredCall {
     pub(super) fn context(&self, principal: Principal) -> RequestContext {
         let [id, parent, state] = [&self.trace_id, &self.traceparent, &self.tracestate].map(|it| Some(it.as_bytes()));
         let trace = Trace::from_headers(id, parent, state);
-        RequestContext { trace, operation: &Operation::SUBMITTED, timeout: None, principal }
+        let operation = if self.is_task { &Operation::TASK } else { &Operation::SUBMITTED };
+        RequestContext { trace, operation, timeout: None, principal }
     }
 
     /// The request that submits it once more. The key is left out, because it belongs to the first operation.

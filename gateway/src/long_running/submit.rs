@@ -19,7 +19,7 @@ use crate::call::request::RequestContext;
 use crate::gateway::Shard;
 use crate::prepare::prepare;
 
-const DAY_MS: i64 = 24 * 3600 * 1000;
+pub(super) const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// How far ahead a call may be scheduled.
 const MAX_AHEAD_MS: i64 = 366 * DAY_MS;
@@ -41,11 +41,11 @@ impl LongRunning {
         request: SubmitRequest,
         context: RequestContext,
     ) -> Result<OperationSnapshot, SkillError> {
-        let (store, gateway) = (self.store()?, &shard.gateway);
+        let (store, gateway) = (self.configured_store()?, &shard.gateway);
         let window = StartWindow::read(&request)?;
         let request = request.call.ok_or_else(|| invalid("call is missing"))?;
-        // Nobody can answer questions, and an agent's budget ends with its turn.
-        let request = InvokeRequest { interactive: false, input_response: None, delegation: None, ..request };
+        // An agent's budget ends with its turn.
+        let request = InvokeRequest { input_response: None, delegation: None, ..request };
         let (pool, time) = (&gateway.blocking_pool, gateway.config.default_timeout);
         let call = Arc::new(reading::read(pool, time, request.clone(), context).await);
         let prepared = prepare(shard, &call).await;

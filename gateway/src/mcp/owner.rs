@@ -1,19 +1,10 @@
 //! The owner of a task, a stream or a long result.
 
-use serde::{Deserialize, Serialize};
-
 /// A principal, with the view that it used. Another view has other scopes, which must not give access to this
 /// view's data.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     pub(crate) principal: String,
     /// Empty for the view of `/mcp`.
     pub(crate) view: String,
-}
-
-impl Owner {
-    /// Estimates its memory, in bytes.
-    pub(crate) fn size(&self) -> usize {
-        self.principal.len() + self.view.len()
-    }
 }

@@ -3,6 +3,7 @@
 //! deadline.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::StreamExt as _;
@@ -14,6 +15,8 @@ use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{InputRequired, InvokeEvent, SkillError, SkillResult};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
+
+use crate::call::request::Call;
 
 /// The remaining events of a call.
 pub(crate) type Events = BoxStream<'static, Result<InvokeEvent, SkillError>>;
@@ -38,9 +41,16 @@ impl Fingerprint {
     }
 }
 
+/// A running call whose events are read.
+pub(crate) struct FollowedCall {
+    pub(crate) events: Events,
+    /// None if it can't become a task.
+    pub(crate) call: Option<Arc<Call>>,
+}
+
 /// A call that is waiting for its user's answers.
 pub(crate) struct ParkedCall {
-    pub(crate) events: Events,
+    pub(crate) followed: FollowedCall,
     /// The open questions, by the keys of their answers.
     pub(crate) questions: Vec<(String, InputRequired)>,
     pub(crate) fingerprint: Fingerprint,
@@ -81,7 +91,7 @@ impl ParkedCalls {
 pub(crate) enum RunningCall {
     /// The client wants only the result.
     ResultOnly(BoxFuture<'static, SkillResult>),
-    WithEvents(Events),
+    WithEvents(FollowedCall),
 }
 
 /// An update of a running call.
@@ -96,7 +106,7 @@ impl RunningCall {
     pub(crate) async fn next(&mut self) -> CallUpdate {
         let events = match self {
             Self::ResultOnly(result) => return CallUpdate::Result(result.await),
-            Self::WithEvents(events) => events,
+            Self::WithEvents(followed) => &mut followed.events,
         };
         loop {
             match events.next().await.map(|it| it.map(|it| it.event)) {
@@ -122,7 +132,8 @@ mod tests {
     fn call(until: Instant) -> ParkedCall {
         let fingerprint = Fingerprint::new("", "asks", "{}");
         let place = Pool::new(10).share("ada");
-        ParkedCall { events: stream::empty().boxed(), questions: Vec::new(), fingerprint, until, _place: place }
+        let followed = FollowedCall { events: stream::empty().boxed(), call: None };
+        ParkedCall { followed, questions: Vec::new(), fingerprint, until, _place: place }
     }
 
     #[test]

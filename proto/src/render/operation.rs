@@ -11,7 +11,7 @@ use crate::json::to_text;
 use crate::longrunning::operation::Result as Outcome;
 use crate::longrunning::{ListOperationsResponse, Operation};
 use crate::timestamp::Timestamp;
-use crate::v1::{OperationEvent, OperationMetadata, SkillResult};
+use crate::v1::{InputRequired, OperationEvent, OperationMetadata, SkillResult};
 
 #[derive(Serialize)]
 struct OperationJson<'a> {
@@ -46,6 +46,16 @@ struct MetadataJson {
     cancel_requested: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<QuestionJson>,
+}
+
+#[derive(Serialize)]
+struct QuestionJson {
+    request_id: String,
+    message: String,
+    schema: Option<Box<RawValue>>,
+    timeout_ms: u64,
 }
 
 /// Renders an operation. `result` is the normalized envelope, present only if the operation is done and includes it.
@@ -136,7 +146,13 @@ fn metadata_json(it: OperationMetadata) -> MetadataJson {
         runs: it.runs,
         cancel_requested: it.cancel_requested,
         reason: it.reason,
+        questions: it.questions.into_iter().map(question_json).collect(),
     }
+}
+
+fn question_json(it: InputRequired) -> QuestionJson {
+    let schema = RawValue::from_string(it.schema_json).ok();
+    QuestionJson { request_id: it.request_id, message: it.message, schema, timeout_ms: it.timeout_ms }
 }
 
 #[cfg(test)]

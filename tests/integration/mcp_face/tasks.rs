@@ -2,14 +2,15 @@
 
 use openskill_tests::folder::Folder;
 use openskill_tests::system::{PATIENCE, Setup, System};
-use openskill_tests::{processes, repository, wait};
-use rustix::process::Signal;
+use openskill_tests::{processes, wait};
 use serde_json::{Value, json};
 
-use super::{ask, skills};
+use super::{ask, library};
+use crate::operations::stage::{Stage, kill};
 
 fn able() -> Value {
-    json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}})
+    let able = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    json!({"io.modelcontextprotocol/clientCapabilities": able})
 }
 
 /// A request of a client that takes tasks.
@@ -34,10 +35,6 @@ async fn ended(system: &System, id: &str) -> Value {
         (!matches!(task["status"].as_str(), Some("working" | "input_required"))).then_some(task)
     };
     wait::until("the task ends", PATIENCE, over).await
-}
-
-fn setup() -> Setup {
-    Setup::with_skills(&[&skills(), &repository().join("worker/skills")])
 }
 
 #[tokio::test]
@@ -85,29 +82,44 @@ async fn a_task_that_is_cancelled_ends_the_processes_of_its_skill() {
 }
 
 #[tokio::test]
-async fn what_ended_survives_a_killed_gateway_and_what_ran_has_failed() {
-    let folder = Folder::new();
-    let file = folder.path().join("state/tasks.redb");
-    let start = async || setup().with("OPENSKILL_MCP_TASKS_FILE", file.display()).start().await;
-    let mut system = start().await;
-    let done = begin(&system, "slow_compute", json!({"seconds": 0.1, "label": "x"})).await;
-    assert_eq!(ended(&system, &done).await["status"], "completed");
-    let runs = begin(&system, "slow_compute", json!({"seconds": 60})).await;
-    processes::send(system.process.pid(), Signal::KILL);
-    system.process.ended().await;
-    let system = start().await;
-    let task = get(&system, &done).await;
-    assert_eq!((&task["status"], &task["result"]["content"][0]["text"]), (&json!("completed"), &json!("computed x")));
-    let task = get(&system, &runs).await;
-    assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32603)), "{task}");
+async fn a_task_outlives_its_gateway_and_is_an_operation_like_others() {
+    let stage = Stage::start().await;
+    let first = stage.gateway().await;
+    let id = begin(&first, "naps", json!({"seconds": 3, "mark": stage.mark()})).await;
+    kill(first).await;
+    let second = stage.gateway().await;
+    assert_eq!(get(&second, &id).await["status"], "working");
+    let task = ended(&second, &id).await;
+    assert_eq!((&task["status"], stage.starts()), (&json!("completed"), 1), "{task}");
+    let text = task["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap(), json!({"slept": 3}));
+    kill(second).await;
+    let third = stage.gateway().await;
+    assert_eq!(get(&third, &id).await["result"]["content"], task["result"]["content"]);
+    let listed = third.get("/operations").await.json();
+    assert_eq!(listed["operations"][0]["name"], format!("operations/{id}"));
 }
 
 #[tokio::test]
-async fn a_file_that_another_gateway_uses_is_refused_at_the_start() {
+async fn a_question_of_a_task_waits_for_its_answer() {
     let folder = Folder::new();
-    let file = folder.path().join("tasks.redb");
-    let _first = setup().with("OPENSKILL_MCP_TASKS_FILE", file.display()).start().await;
-    let mut second = setup().with("OPENSKILL_MCP_TASKS_FILE", file.display()).spawn();
-    assert!(!second.ended().await.success());
-    assert!(second.log.text().contains("the task store"), "{}", second.log.text());
+    let script = "import time\nfrom openskill_sdk import ask, run\n\n\ndef handle(input):\n    time.sleep(1)\n    \
+                  return ask('Who?', {'type': 'object', 'properties': {'age': {'type': 'integer'}}})\n\n\nrun(handle)\n";
+    folder.write("late.py", script);
+    folder.write("late.yaml", "id: late\ntype: cli\nruntime: python\nentry: late.py\ntask: {after_ms: 0}\n");
+    let system = Setup::with_skills(&[folder.path(), &library()]).with("OPENSKILL_STORE", "off").start().await;
+    system.has_skill("late").await;
+    let id = begin(&system, "late", json!({})).await;
+    let asked = async || {
+        let task = get(&system, &id).await;
+        (task["status"] == "input_required").then_some(task)
+    };
+    let task = wait::until("the task asks", PATIENCE, asked).await;
+    let key = task["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    for age in [json!("old"), json!(42)] {
+        let answers = json!({key: {"action": "accept", "content": {"age": age}}});
+        request(&system, "tasks/update", json!({"taskId": id, "inputResponses": answers})).await;
+    }
+    let task = ended(&system, &id).await;
+    assert!(task["result"]["content"][0]["text"].as_str().unwrap().contains("42"), "{task}");
 }

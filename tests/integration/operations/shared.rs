@@ -13,14 +13,14 @@ use serde_json::json;
 
 use super::stage::{Stage, kill, wait};
 
-async fn submit(gateway: &System, call: InvokeRequest) -> String {
+pub(super) async fn submit(gateway: &System, call: InvokeRequest) -> String {
     let mut client = OperationServiceClient::new(gateway.channel().await);
     let request = SubmitRequest { call: Some(call), ..SubmitRequest::default() };
     client.submit(request).await.unwrap().into_inner().name
 }
 
 /// Waits until one of two gateways runs an operation, and sorts it to the front.
-async fn runner_first([one, other]: [System; 2]) -> [System; 2] {
+pub(super) async fn runner_first([one, other]: [System; 2]) -> [System; 2] {
     let runs = async |gateway: &System| {
         let metrics = gateway.get("/metrics").await;
         String::from_utf8_lossy(&metrics.body).contains("\nopenskill_operations_running 1\n")

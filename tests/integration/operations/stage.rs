@@ -15,13 +15,13 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// A worker, and a folder for the files of gateways.
-pub(super) struct Stage {
+pub(crate) struct Stage {
     folder: Folder,
     _worker: Process,
 }
 
 impl Stage {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let folder = Folder::new();
         let worker = Setup::command(&["worker", "--listen", &socket(&folder)])
             .flag("--skills-dir", fixtures().display())
@@ -32,17 +32,18 @@ impl Stage {
     }
 
     /// Starts a gateway with a file, which one gateway at a time can use, and waits until it serves.
-    pub(super) async fn gateway(&self) -> System {
+    pub(crate) async fn gateway(&self) -> System {
         self.gateway_on(&self.folder.path().join("operations.sqlite").display().to_string()).await
     }
 
     /// Starts a gateway with this store, and waits until it serves.
-    pub(super) async fn gateway_on(&self, store: &str) -> System {
+    pub(crate) async fn gateway_on(&self, store: &str) -> System {
         // Held until it listens.
         let port = Port::reserve();
         let listen = port.address().to_string();
         let process = Setup::command(&["gateway", "--listen", &listen, "--workers", &socket(&self.folder)])
             .with("OPENSKILL_STORE", store)
+            .with("OPENSKILL_MCP_TASK_AFTER_MS", 100)
             .spawn();
         process.log.line(&["gateway ready"]).await;
         let gateway = System { address: port.address(), process };
@@ -51,16 +52,16 @@ impl Stage {
     }
 
     /// A file that gets a line with each start of the skill.
-    pub(super) fn mark(&self) -> PathBuf {
+    pub(crate) fn mark(&self) -> PathBuf {
         self.folder.path().join("mark")
     }
 
-    pub(super) fn starts(&self) -> usize {
+    pub(crate) fn starts(&self) -> usize {
         std::fs::read_to_string(self.mark()).unwrap_or_default().lines().count()
     }
 
     /// Submits a call, and waits until its skill runs. Returns the name of the operation.
-    pub(super) async fn submit(&self, gateway: &System, call_id: &str, input: Value) -> String {
+    pub(crate) async fn submit(&self, gateway: &System, call_id: &str, input: Value) -> String {
         let call = InvokeRequest { call_id: call_id.to_owned(), ..request("naps", input) };
         let mut client = OperationServiceClient::new(gateway.channel().await);
         let submitted = client.submit(SubmitRequest { call: Some(call), ..SubmitRequest::default() }).await;
@@ -73,13 +74,13 @@ fn socket(folder: &Folder) -> String {
     format!("unix:{}", folder.path().join("worker.sock").display())
 }
 
-pub(super) async fn wait(gateway: &System, name: String) -> Operation {
+pub(crate) async fn wait(gateway: &System, name: String) -> Operation {
     let timeout = prost_types::Duration { seconds: PATIENCE.as_secs() as i64, nanos: 0 };
     let request = WaitOperationRequest { name, timeout: Some(timeout) };
     OperationsClient::new(gateway.channel().await).wait_operation(request).await.unwrap().into_inner()
 }
 
-pub(super) async fn kill(mut gateway: System) {
+pub(crate) async fn kill(mut gateway: System) {
     processes::send(gateway.process.pid(), Signal::KILL);
     gateway.process.ended().await;
 }

@@ -10,8 +10,9 @@ use prost_types::{Any, Timestamp};
 use crate::long_running::{OperationPage, OperationSnapshot};
 
 /// Converts an operation with its result.
-pub(super) fn operation(OperationSnapshot { operation, result }: OperationSnapshot) -> Operation {
-    Operation { result: result.map(outcome), ..without_result(&operation) }
+pub(super) fn operation(OperationSnapshot { operation, result, questions }: OperationSnapshot) -> Operation {
+    let metadata = OperationMetadata { questions, ..metadata(&operation) };
+    Operation { result: result.map(outcome), ..message(&operation, &metadata) }
 }
 
 /// Converts a page of a list.
@@ -23,9 +24,13 @@ pub(super) fn page(page: &OperationPage) -> ListOperationsResponse {
 }
 
 fn without_result(stored: &StoredOperation) -> Operation {
+    message(stored, &metadata(stored))
+}
+
+fn message(stored: &StoredOperation, metadata: &OperationMetadata) -> Operation {
     Operation {
         name: format!("operations/{}", stored.id),
-        metadata: Some(any("OperationMetadata", &metadata(stored))),
+        metadata: Some(any("OperationMetadata", metadata)),
         done: stored.state.is_done(),
         result: None,
     }
@@ -58,6 +63,7 @@ fn metadata(stored: &StoredOperation) -> OperationMetadata {
         runs: u32::try_from(stored.runs).unwrap_or(u32::MAX),
         cancel_requested: stored.cancel_requested,
         reason: if stored.state.is_done() { String::new() } else { stored.reason.clone() },
+        questions: Vec::new(),
     }
 }
 

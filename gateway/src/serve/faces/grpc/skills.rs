@@ -18,6 +18,7 @@ use crate::call::request::{Call, RequestContext};
 use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
+use crate::long_running::answers::answer;
 use crate::observe::call_record::CallRecord;
 use crate::prepare::prepare;
 use crate::protect::admission::Permit;
@@ -115,8 +116,7 @@ impl SkillService for GrpcSkills {
 
     async fn answer_input(&self, request: Request<InputResponse>) -> Result<Response<AnswerInputResponse>, Status> {
         let principal = request_context(request.extensions()).principal;
-        let questions = &self.shard.gateway.questions;
-        let answered = questions.answer(&principal, request.into_inner(), self.shard.number).await;
+        let answered = answer(&self.shard, &principal, request.into_inner()).await;
         answered.map(|()| Response::new(AnswerInputResponse {})).map_err(|error| status::from_error(&error))
     }
 

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::{FutureExt as _, StreamExt as _};
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
-use openskill_proto::trace::Trace;
+use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::InvokeRequest;
 use openskill_proto::v1::invoke_request::Arguments;
 use tokio::time::Instant;
@@ -22,6 +22,7 @@ use super::stream::{self, Notifications, StreamedCall};
 use super::tasks::PendingCall;
 use super::view_access::ViewAccess;
 use super::{content, headers, tasks};
+use crate::call::claim::CallClaim;
 use crate::call::reading;
 use crate::call::request::RequestContext;
 use crate::catalog::entry::Entry;
@@ -29,7 +30,7 @@ use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::mcp::clients::Level;
 use crate::mcp::owner::Owner;
-use crate::mcp::parked::{Fingerprint, RunningCall};
+use crate::mcp::parked::{Fingerprint, FollowedCall, RunningCall};
 use crate::mcp::session::Abilities;
 use crate::mcp::views::{CALL_TOOL, View};
 use crate::observe::call_record::CallRecord;
@@ -117,8 +118,8 @@ impl ToolCallRequest<'_> {
             let resumed = questions::resume_with_answers(shard, principal, fingerprint, state, &answers);
             return match Box::pin(resumed).await? {
                 Resumed::AskAgain(result) => Ok(response::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),
-                Resumed::Continues(events) => {
-                    let running = RunningCall::WithEvents(events);
+                Resumed::Continues(followed) => {
+                    let running = RunningCall::WithEvents(followed);
                     let mut pending = PendingCall::new(running, reply);
                     pending.question_count = answers.len();
                     let (cancellable, early_answers, resumable) = Default::default();
@@ -151,7 +152,11 @@ impl ToolCallRequest<'_> {
         let mut context = self.context.clone();
         continue_trace(&mut context.trace, &meta);
         let (pool, default) = (&shard.gateway.blocking_pool, shard.gateway.config.default_timeout);
-        let call = Arc::new(reading::read(pool, default, request, context).await);
+        let mut call = reading::read(pool, default, request, context).await;
+        if task_after.is_some() && shard.gateway.long_running.has_tasks() {
+            call.claim = Some(CallClaim::reserve(hex(&random_id::<16>())));
+        }
+        let call = Arc::new(call);
         let trace_id = call.trace.id.clone();
         let permit = match shard.gateway.admit(&call) {
             Ok(permit) => permit,
@@ -162,7 +167,9 @@ impl ToolCallRequest<'_> {
         };
         let wants_events = notifications.wants_any() && self.accepts.events;
         let running = if wants_events || interactive || task_after.is_some() {
-            RunningCall::WithEvents(streams::one(shard.clone(), call, permit).boxed())
+            let adoptable = call.claim.is_some().then(|| Arc::clone(&call));
+            let events = streams::one(shard.clone(), call, permit).boxed();
+            RunningCall::WithEvents(FollowedCall { events, call: adoptable })
         } else {
             let (shard, record) = (shard.clone(), CallRecord::begin(&shard.gateway.observer, &call));
             RunningCall::ResultOnly(async move { invoke(&shard, call, permit, None, record).await }.boxed())

@@ -12,8 +12,9 @@ use super::client::{self, McpClient};
 use super::jsonrpc::{self, Body, Code, Id, Message, Params, RpcError, Unreadable, invalid_params};
 use super::offerings::{self, ListKind, Viewer};
 use super::response::{self, Accepts, SESSION, accepted_response, refuse, status_of};
+use super::tasks::TaskRequest;
 use super::view_access::ViewAccess;
-use super::{batch, headers, list, listen, questions, resources, tasks, watch};
+use super::{batch, headers, list, listen, questions, resources, watch};
 use crate::call::blocking_pool::HEAVY_BYTES;
 use crate::call::reading::deadline;
 use crate::call::request::RequestContext;
@@ -184,7 +185,8 @@ impl Exchange {
             ("ping", false) => "{}".to_owned(),
             ("logging/setLevel", false) => self.set_level(&client, &params)?,
             ("tasks/get" | "tasks/update" | "tasks/cancel", true) => {
-                tasks::method(shard, method, &mut params, viewer).await?
+                let request = TaskRequest { shard, id: &id, revision: client.revision, viewer };
+                request.answer(method, &mut params).await?
             }
             _ => return Err(RpcError::new(Code::MethodNotFound, "the server has no such method")),
         };

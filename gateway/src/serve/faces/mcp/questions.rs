@@ -16,7 +16,8 @@ use super::client::server_info;
 use super::jsonrpc::{self, Code, Id, RpcError, invalid_params};
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
-use crate::mcp::parked::{Events, Fingerprint, ParkedCall, Ticket};
+use crate::long_running::answers::answer;
+use crate::mcp::parked::{Fingerprint, FollowedCall, ParkedCall, Ticket};
 use crate::mcp::seal::Purpose;
 use crate::serve::faces::user_action::UserAction;
 use crate::state::limits::SharedLimit;
@@ -54,7 +55,7 @@ pub(super) async fn dismiss_secret(shard: &Shard, principal: &Principal, questio
     }
     let cancel = response(&question.request_id, UserAction::Cancel, None);
     // Fails if the call has ended, which then needs no answer.
-    let _ = shard.gateway.questions.answer(principal, cancel, shard.number).await;
+    let _ = answer(shard, principal, cancel).await;
     true
 }
 
@@ -119,10 +120,10 @@ pub(super) async fn forward_answer(shard: &Shard, principal: &Principal, id: &Id
     let Ok(request_id) = serde_json::from_str::<String>(id.json()) else { return };
     let cancel = || response(&request_id, UserAction::Cancel, None);
     let read = result.and_then(|it| read(it, &request_id).ok()).unwrap_or_else(cancel);
-    let delivered = shard.gateway.questions.answer(principal, read, shard.number).await;
+    let delivered = answer(shard, principal, read).await;
     if delivered.is_err_and(|error| error.code() == ErrorCode::InvalidArgument) {
         // Otherwise the skill would wait for another answer that never comes.
-        let _ = shard.gateway.questions.answer(principal, cancel(), shard.number).await;
+        let _ = answer(shard, principal, cancel()).await;
     }
 }
 
@@ -149,9 +150,9 @@ fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json
 }
 
 /// Delivers an answer to the skill that is waiting for it. Returns whether the question is settled.
-pub(super) async fn deliver(shard: &Shard, principal: &Principal, question: &InputRequired, answer: &RawValue) -> bool {
-    let Ok(read) = read(answer, &question.request_id) else { return false };
-    let delivered = shard.gateway.questions.answer(principal, read, shard.number).await;
+pub(super) async fn deliver(shard: &Shard, principal: &Principal, question: &InputRequired, given: &RawValue) -> bool {
+    let Ok(read) = read(given, &question.request_id) else { return false };
+    let delivered = answer(shard, principal, read).await;
     // A question is also settled if its call has ended.
     !delivered.is_err_and(|error| error.code() == ErrorCode::InvalidArgument)
 }
@@ -175,7 +176,7 @@ pub(super) fn ask(
     shard: &Shard,
     principal: &Principal,
     fingerprint: Fingerprint,
-    events: Events,
+    followed: FollowedCall,
     questions: Vec<(String, InputRequired)>,
 ) -> Result<String, RpcError> {
     let requests = requests(&questions);
@@ -187,7 +188,7 @@ pub(super) fn ask(
         return Err(RpcError::new(Code::Overloaded, message));
     };
     let until = now + Duration::from_millis(left);
-    let ticket = state.parking.park(ParkedCall { events, questions, fingerprint, until, _place: place });
+    let ticket = state.parking.park(ParkedCall { followed, questions, fingerprint, until, _place: place });
     let result = json!({
         "resultType": "input_required",
         "inputRequests": requests,
@@ -200,7 +201,7 @@ pub(super) fn ask(
 /// A call whose client repeated the request with answers.
 pub(super) enum Resumed {
     /// All questions are answered: the call continues.
-    Continues(Events),
+    Continues(FollowedCall),
     /// This result repeats the unanswered questions.
     AskAgain(String),
 }
@@ -220,7 +221,7 @@ pub(super) async fn resume_with_answers(
     let ticket = state.key.open(Purpose::State, principal.name(), request_state.as_bytes());
     let ticket = ticket.and_then(|it| Ticket::try_from(it).ok());
     let parked = ticket.and_then(|it| state.parking.take(&it, fingerprint, Instant::now()));
-    let Some(ParkedCall { events, questions, until, .. }) = parked else {
+    let Some(ParkedCall { followed, questions, until, .. }) = parked else {
         let message =
             "requestState is not from this request, was used before, or its call has ended: call the tool again";
         return Err(invalid_params(message));
@@ -236,11 +237,11 @@ pub(super) async fn resume_with_answers(
         }
     }
     if missing.is_empty() {
-        return Ok(Resumed::Continues(events));
+        return Ok(Resumed::Continues(followed));
     }
     let left = until.saturating_duration_since(Instant::now()).as_millis() as u64;
     missing.iter_mut().for_each(|(_, it)| it.timeout_ms = left);
-    ask(shard, principal, fingerprint, events, missing).map(Resumed::AskAgain)
+    ask(shard, principal, fingerprint, followed, missing).map(Resumed::AskAgain)
 }
 
 #[cfg(test)]

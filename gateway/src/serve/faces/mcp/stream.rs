@@ -23,7 +23,7 @@ use super::response::{self, Accepts};
 use super::sse::{self, BEAT, ResumableStream, beat, event};
 use super::tasks::{self, PendingCall};
 use crate::mcp::clients::{Cancellable, Level};
-use crate::mcp::parked::{CallUpdate, RunningCall};
+use crate::mcp::parked::{CallUpdate, FollowedCall, RunningCall};
 use crate::mcp::replay::Replay;
 
 /// How much the progress increases if the skill does not report a value. Each notification must report more than
@@ -186,9 +186,9 @@ impl StreamedCall {
         if !is_last || open_questions.is_empty() {
             return None;
         }
-        let gone = RunningCall::WithEvents(stream::empty().boxed());
-        let RunningCall::WithEvents(events) = std::mem::replace(running, gone) else { return None };
-        let result = questions::ask(shard, principal, fingerprint, events, std::mem::take(open_questions));
+        let gone = RunningCall::WithEvents(FollowedCall { events: stream::empty().boxed(), call: None });
+        let RunningCall::WithEvents(followed) = std::mem::replace(running, gone) else { return None };
+        let result = questions::ask(shard, principal, fingerprint, followed, std::mem::take(open_questions));
         Some(Next::Ended(result.map(|result| jsonrpc::result(&reply.id, &result))))
     }
 

@@ -1,30 +1,26 @@
-//! Runs calls as tasks, which outlive their requests. Implements `tasks/get`, `tasks/update` and `tasks/cancel`.
+//! Turns calls into tasks, which are operations and outlive their requests. Implements `tasks/get`, `tasks/update` and `tasks/cancel`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_identity::shares::Share;
+use futures_util::stream::{self, StreamExt as _};
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult, TaskSupport};
+use openskill_proto::v1::{ErrorCode, InputRequired, InvokeEvent, SkillError, TaskSupport};
+use openskill_store::operation::State;
 use serde_json::{Value, json};
 
 use super::client::server_info;
-use super::jsonrpc::{self, Code, Params, RpcError, invalid_params};
+use super::jsonrpc::{self, Code, Id, Params, RpcError, invalid_params};
 use super::offerings::{self, Viewer};
 use super::questions::{self, Answers};
 use super::reply::ToolReply;
-use super::resources::overload_error;
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
-use crate::mcp::parked::{CallUpdate, RunningCall};
+use crate::long_running::tasks::Task;
+use crate::mcp::parked::{FollowedCall, RunningCall};
 use crate::mcp::revision::Revision;
 use crate::mcp::session::TASKS;
-use crate::mcp::tasks::record::{Record, TaskOutcome};
-use crate::mcp::tasks::{RunningTask, Task, TaskRefusal};
-use crate::state::limits::SharedLimit;
-
-/// The number of concurrent copies of a task: the stored record, the parsed task, and the response.
-const COPIES: usize = 3;
 
 /// The interval at which clients should poll, in milliseconds.
 const POLL_MS: u64 = 1_000;
@@ -45,67 +41,49 @@ impl PendingCall {
     }
 }
 
+/// How a task ended.
+enum TaskOutcome {
+    /// The result of its call, as a JSON object.
+    Completed(String),
+    /// A protocol error, as a JSON object.
+    Failed(String),
+    Cancelled,
+}
+
 /// Turns a call into a task. Returns the message for its client. Returns the call if it can't become one.
-pub(super) async fn promote(call: PendingCall) -> Result<String, Box<PendingCall>> {
-    let (shard, owner) = (call.reply.shard.clone(), call.reply.owner.clone());
-    let task = match shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await {
-        Ok(task) => task,
-        Err(reason) => {
-            // Clients can reach the limit at will.
-            if let TaskRefusal::Store(error) = reason {
-                tracing::error!(%error, "a call can't become a task");
-            }
-            return Err(Box::new(call));
+pub(super) async fn promote(mut call: PendingCall) -> Result<String, Box<PendingCall>> {
+    let (shard, long_running) = (call.reply.shard.clone(), Arc::clone(&call.reply.shard.gateway.long_running));
+    let adopted = match (&call.running, &call.reply.entry) {
+        (RunningCall::WithEvents(FollowedCall { call: Some(own), .. }), Some(entry)) => {
+            long_running.adopt(own, &entry.skill, &call.reply.owner).await.ok()
         }
+        _ => None,
     };
-    let Some(seen) = shard.gateway.mcp.tasks.get(&owner, task.id()) else { return Err(Box::new(call)) };
-    let created = jsonrpc::result(&call.reply.id, &render(task.id(), &seen, "task"));
-    shard.gateway.tasks.spawn(drive(call, task));
+    let Some(adopted) = adopted else { return Err(Box::new(call)) };
+    let asked = std::mem::take(&mut call.open_questions)
+        .into_iter()
+        .map(|(_, question)| Ok(InvokeEvent { call_id: String::new(), event: Some(Event::InputRequired(question)) }));
+    let RunningCall::WithEvents(FollowedCall { events, .. }) = call.running else { return Err(Box::new(call)) };
+    let (operation, questions) = (adopted.operation.clone(), Vec::new());
+    let task = Task { operation, result: None, questions, message: String::new() };
+    let created = jsonrpc::result(&call.reply.id, &render(&shard, &task, None, "task"));
+    shard.gateway.tasks.spawn(adopted.run(shard.clone(), stream::iter(asked).chain(events).boxed()));
     Ok(created)
 }
 
-/// Runs the call of a task until it ends or its owner cancels it. Cancellation drops the call and ends its
-/// processes.
-async fn drive(mut call: PendingCall, task: RunningTask) {
-    for (key, question) in std::mem::take(&mut call.open_questions) {
-        task.ask(key, question);
+/// Renders how a task ended, as for the request that reads it. None while it runs.
+async fn outcome(reply: &ToolReply, task: &mut Task) -> Option<TaskOutcome> {
+    let result = task.result.take()?;
+    if task.operation.state == State::Cancelled {
+        return Some(TaskOutcome::Cancelled);
     }
-    let end = loop {
-        let arrived = tokio::select! {
-            biased;
-            () = task.wait_until_cancelled() => break TaskOutcome::Cancelled,
-            arrived = call.running.next() => arrived,
-        };
-        match arrived {
-            CallUpdate::Result(result) => break outcome(&call.reply, result).await,
-            CallUpdate::Broken(message) => break failure(&RpcError::new(Code::Internal, message)),
-            CallUpdate::Event(Event::InputRequired(question)) => ask(&mut call, &task, question).await,
-            CallUpdate::Event(Event::Progress(progress)) if !progress.message.is_empty() => task.say(progress.message),
-            CallUpdate::Event(_) => {}
-        }
-    };
-    drop(call);
-    task.end(end, too_large).await;
-}
-
-async fn ask(call: &mut PendingCall, task: &RunningTask, question: InputRequired) {
-    if questions::dismiss_secret(&call.reply.shard, &call.reply.principal, &question).await {
-        return;
-    }
-    call.question_count += 1;
-    // Keys of a task's questions must never repeat.
-    let key = if question.key.is_empty() { "question" } else { &question.key };
-    task.ask(format!("{key}-{}", call.question_count), question);
-}
-
-async fn outcome(reply: &ToolReply, result: SkillResult) -> TaskOutcome {
     if let Some(error) = result.error.as_ref().filter(|it| it.code() == ErrorCode::Internal) {
-        return failure(&RpcError::new(Code::Internal, error.message.clone()));
+        return Some(failure(&RpcError::new(Code::Internal, error.message.clone())));
     }
-    match reply.result(result).await {
+    Some(match reply.result(result).await {
         Ok(result) => TaskOutcome::Completed(result),
         Err(fault) => failure(&fault),
-    }
+    })
 }
 
 fn failure(fault: &RpcError) -> TaskOutcome {
@@ -116,98 +94,123 @@ fn failure(fault: &RpcError) -> TaskOutcome {
     TaskOutcome::Failed(error.to_string())
 }
 
-fn too_large() -> String {
-    let text = "the result is too large to be kept: call the tool again without tasks";
-    json!({ "content": [{ "type": "text", "text": text }], "isError": true, "resultType": "complete" }).to_string()
-}
-
 /// Renders a task for its owner, as JSON. Its result may be large, and is copied without parsing.
-fn render(id: &str, seen: &Task, result_type: &str) -> String {
-    let Record { created_ms, updated_ms, ttl_ms, end, .. } = &*seen.record;
-    let time = |ms: u64| Timestamp(ms * 1000).to_string();
+fn render(shard: &Shard, task: &Task, end: Option<TaskOutcome>, result_type: &str) -> String {
+    let operation = &task.operation;
+    let time = |ms: i64| Timestamp(ms.max(0).cast_unsigned() * 1000).to_string();
+    let updated_ms = operation.ended_ms.or(operation.started_ms).unwrap_or(operation.created_ms);
+    let ttl_ms = u64::try_from(shard.gateway.config.operations.keep_tasks.as_millis()).unwrap_or(u64::MAX);
     let status = match end {
-        None if seen.questions.is_empty() => "working",
+        None if task.questions.is_empty() => "working",
         None => "input_required",
         Some(TaskOutcome::Completed(_)) => "completed",
         Some(TaskOutcome::Failed(_)) => "failed",
         Some(TaskOutcome::Cancelled) => "cancelled",
     };
-    let mut task = json!({
+    let mut fields = json!({
         "resultType": result_type,
-        "taskId": id,
+        "taskId": operation.id,
         "status": status,
-        "createdAt": time(*created_ms),
-        "lastUpdatedAt": time(*updated_ms),
+        "createdAt": time(operation.created_ms),
+        "lastUpdatedAt": time(updated_ms),
         "ttlMs": ttl_ms,
         "pollIntervalMs": POLL_MS,
         "_meta": { "io.modelcontextprotocol/serverInfo": server_info() },
     });
-    if !seen.message.is_empty() {
-        task["statusMessage"] = seen.message.as_str().into();
+    if !task.message.is_empty() {
+        fields["statusMessage"] = task.message.as_str().into();
     }
     if status == "input_required" {
-        task["inputRequests"] = questions::requests(&seen.questions).into();
+        fields["inputRequests"] = questions::requests(&task.questions).into();
     }
-    let mut text = task.to_string();
+    let mut text = fields.to_string();
     if let Some(TaskOutcome::Completed(json) | TaskOutcome::Failed(json)) = end {
         text.pop();
-        text.extend([",\"", if status == "failed" { "error" } else { "result" }, "\":", json, "}"]);
+        text.extend([",\"", if status == "failed" { "error" } else { "result" }, "\":", &json, "}"]);
     }
     text
 }
 
-/// Handles `tasks/get`, `tasks/update` or `tasks/cancel`.
-///
-/// # Errors
-/// The client does not declare the extension, the viewer has no such task, or its policy no longer allows the
-/// skill.
-pub(super) async fn method(
-    shard: &Shard,
-    method: &str,
-    params: &mut Params,
-    viewer: Viewer<'_>,
-) -> Result<String, RpcError> {
-    if !takes_tasks(params) {
-        return Err(not_declared());
-    }
-    let id = params.task_id.take().ok_or_else(|| invalid_params("params.taskId is missing"))?;
-    match method {
-        "tasks/get" => get(shard, &id, viewer).await.map(|(seen, _share)| render(&id, &seen, "complete")),
-        "tasks/update" => {
-            let answers = params.input_responses.take();
-            let answers = answers.ok_or_else(|| invalid_params("params.inputResponses is missing"))?;
-            update(shard, &id, &answers, viewer).await
+/// A `tasks/get`, `tasks/update` or `tasks/cancel` request.
+pub(super) struct TaskRequest<'a> {
+    pub(super) shard: &'a Shard,
+    pub(super) id: &'a Id,
+    pub(super) revision: Revision,
+    pub(super) viewer: Viewer<'a>,
+}
+
+impl TaskRequest<'_> {
+    /// Handles the request. Returns its result.
+    ///
+    /// # Errors
+    /// The client does not declare the extension, the viewer has no such task, or its policy no longer allows the
+    /// skill.
+    pub(super) async fn answer(self, method: &str, params: &mut Params) -> Result<String, RpcError> {
+        if !takes_tasks(params) {
+            return Err(not_declared());
         }
-        _ => cancel(shard, &id, viewer),
-    }
-}
-
-/// Loads a task, with a share of the viewer's limit that lasts until the task is sent.
-async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<(Task, Share), RpcError> {
-    let (limits, tasks, owner) = (&shard.gateway.limits, &shard.gateway.mcp.tasks, viewer.owner());
-    let size = tasks.size(&owner, viewer.principal, id).ok_or_else(unknown)?;
-    let share = limits.reserve(SharedLimit::Responses, &viewer.principal.shared_name(), COPIES * size).await;
-    let share = share.ok_or_else(|| offerings::fault(overload_error()))?;
-    Ok((tasks.get(&owner, id).ok_or_else(unknown)?, share))
-}
-
-fn cancel(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<String, RpcError> {
-    let (tasks, owner) = (&shard.gateway.mcp.tasks, viewer.owner());
-    let is_its = tasks.size(&owner, viewer.principal, id).is_some();
-    if is_its && tasks.cancel(&owner, id) { Ok(acknowledgement()) } else { Err(unknown()) }
-}
-
-/// Delivers answers to the call of a task. Ignores answers that match no question. A question with an invalid
-/// answer stays open.
-async fn update(shard: &Shard, id: &str, answers: &Answers, viewer: Viewer<'_>) -> Result<String, RpcError> {
-    for (key, question) in get(shard, id, viewer).await?.0.questions {
-        if let Some(answer) = answers.get(&key)
-            && questions::deliver(shard, viewer.principal, &question, answer).await
-        {
-            shard.gateway.mcp.tasks.remove_question(id, &key);
+        let id = params.task_id.take().ok_or_else(|| invalid_params("params.taskId is missing"))?;
+        match method {
+            "tasks/get" => self.get(&id, params).await,
+            "tasks/update" => {
+                let answers = params.input_responses.take();
+                let answers = answers.ok_or_else(|| invalid_params("params.inputResponses is missing"))?;
+                self.update(&id, &answers).await
+            }
+            _ => self.cancel(&id).await,
         }
     }
-    Ok(acknowledgement())
+
+    async fn get(self, id: &str, params: &Params) -> Result<String, RpcError> {
+        let mut task = self.task(id).await?;
+        let abilities = params.meta.as_ref().and_then(|it| Some(it.capabilities.as_ref()?.abilities()));
+        let (principal, gateway) = (self.viewer.principal, &self.shard.gateway);
+        let reply = ToolReply {
+            shard: self.shard.clone(),
+            id: self.id.clone(),
+            revision: self.revision,
+            entry: gateway.catalog.get_for(&task.operation.skill_id, principal),
+            principal: principal.clone(),
+            owner: self.viewer.owner(),
+            abilities: abilities.unwrap_or_default(),
+        };
+        let end = outcome(&reply, &mut task).await;
+        Ok(render(self.shard, &task, end, "complete"))
+    }
+
+    /// Loads a task. Dismisses questions that must not be asked.
+    async fn task(&self, id: &str) -> Result<Task, RpcError> {
+        let (own, principal) = (&self.shard.gateway.long_running, self.viewer.principal);
+        let mut task = own.task(principal, &self.viewer.owner(), id).await.map_err(fault)?;
+        let asked = std::mem::take(&mut task.questions);
+        for (key, question) in asked {
+            if !questions::dismiss_secret(self.shard, principal, &question).await {
+                task.questions.push((key, question));
+            }
+        }
+        Ok(task)
+    }
+
+    async fn cancel(self, id: &str) -> Result<String, RpcError> {
+        let (own, principal) = (&self.shard.gateway.long_running, self.viewer.principal);
+        own.cancel_task(principal, &self.viewer.owner(), id).await.map_err(fault)?;
+        Ok(acknowledgement())
+    }
+
+    /// Delivers answers to the call of a task. Ignores answers that match no question. A question with an invalid
+    /// answer stays open.
+    async fn update(self, id: &str, answers: &Answers) -> Result<String, RpcError> {
+        for (key, question) in self.task(id).await?.questions {
+            if let Some(answer) = answers.get(&key) {
+                questions::deliver(self.shard, self.viewer.principal, &question, answer).await;
+            }
+        }
+        Ok(acknowledgement())
+    }
+}
+
+fn fault(error: SkillError) -> RpcError {
+    if error.code() == ErrorCode::NotFound { unknown() } else { offerings::fault(error) }
 }
 
 fn acknowledgement() -> String {
@@ -237,7 +240,7 @@ pub(super) fn task_delay(
     if !takes_tasks(params) {
         return if rules.support() == TaskSupport::Required { Err(not_declared()) } else { Ok(None) };
     }
-    let usual = shard.gateway.mcp.tasks.times().after;
+    let usual = shard.gateway.config.mcp_task_after;
     Ok(Some(rules.after_ms.map_or(usual, |it| Duration::from_millis(it.into()))))
 }
 
@@ -250,47 +253,4 @@ fn takes_tasks(params: &Params) -> bool {
 fn not_declared() -> RpcError {
     let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
     RpcError::new(Code::MissingCapability, "the client does not declare support for tasks").with_data(data.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::call::principal::GovernedSkill;
-    use crate::mcp::owner::Owner;
-
-    fn seen(end: Option<TaskOutcome>, questions: Vec<(String, InputRequired)>) -> Task {
-        let record = Record {
-            owner: Owner::default(),
-            skill: GovernedSkill::default(),
-            created_ms: 1_800_000_000_000,
-            updated_ms: 1_800_000_001_000,
-            ttl_ms: 5,
-            end,
-        };
-        let mut task = Task::new(record, None);
-        (task.message, task.questions) = ("half".to_owned(), questions);
-        task
-    }
-
-    #[test]
-    fn a_task_is_written_as_the_extension_says() {
-        let written = |seen: &Task, kind| serde_json::from_str::<Value>(&super::render("t", seen, kind)).unwrap();
-        let task = written(&seen(None, Vec::new()), "task");
-        assert_eq!(
-            (&task["status"], &task["resultType"], &task["statusMessage"]),
-            (&json!("working"), &json!("task"), &json!("half"))
-        );
-        assert_eq!(task["createdAt"], "2027-01-15T08:00:00.000000Z");
-        let question = ("q".to_owned(), InputRequired::default());
-        let task = written(&seen(None, vec![question]), "complete");
-        assert_eq!(
-            (&task["status"], &task["inputRequests"]["q"]["method"]),
-            (&json!("input_required"), &json!("elicitation/create"))
-        );
-        let task = written(&seen(Some(TaskOutcome::Completed("{\"content\":[]}".to_owned())), Vec::new()), "complete");
-        assert_eq!((&task["status"], &task["result"]), (&json!("completed"), &json!({"content": []})));
-        let task = written(&seen(Some(failure(&unknown())), Vec::new()), "complete");
-        assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32602)));
-        assert_eq!(written(&seen(Some(TaskOutcome::Cancelled), Vec::new()), "complete")["status"], "cancelled");
-    }
 }

@@ -1,4 +1,4 @@
-//! `POST /questions/{request_id}:answer`: answers a question of a running call.
+//! `POST /questions/{request_id}:answer`: answers a question of a running call or operation.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::body;
 use crate::gateway::Shard;
+use crate::long_running::answers;
 use crate::serve::faces::user_action::UserAction;
 use crate::serve::layers::request_context;
 
@@ -37,7 +38,7 @@ pub(crate) async fn answer(
         Err(refusal) => return *refusal,
     };
     let answered = match response {
-        Ok(response) => shard.gateway.questions.answer(&context.principal, response, shard.number).await,
+        Ok(response) => answers::answer(&shard, &context.principal, response).await,
         Err(error) => Err(error),
     };
     match answered {
