@@ -37,6 +37,7 @@ use delegate::delegate;
 use pick::no_candidate;
 use retry::{MAX_ATTEMPTS, RetryDecision, backoff, decide};
 
+use crate::call::claim::CallClaim;
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
 use crate::dispatch::context::CallContext;
@@ -117,7 +118,7 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
 /// Whether running the skill twice does no harm: its manifest says so, and the client has received no events from a
 /// run, which can't be undone. The events of an operation are those of all its runs.
 fn may_run_again(context: &CallContext) -> bool {
-    let is_followed = context.call.claim.is_none();
+    let is_followed = !context.call.claim.as_ref().is_some_and(CallClaim::is_stored);
     let has_relayed = is_followed && context.events.as_ref().is_some_and(EventRelay::has_relayed);
     context.entry.skill.idempotent && !has_relayed
 }

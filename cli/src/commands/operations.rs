@@ -220,7 +220,7 @@ async fn answer(args: &AnswerOperation, settings: &Settings) -> Result<(), Failu
     let request_id = match (&args.question, asked.as_slice()) {
         (Some(id), _) => id.clone(),
         (None, [question]) => question.request_id.clone(),
-        (None, []) => return Err(Failure::printed("the operation has no open question")),
+        (None, []) => return Err(Failure::printed(&"the operation has no open question")),
         (None, _) => return Err(Failure::Usage("several questions are open: choose one with --question".to_owned())),
     };
     let (action, content_json) = match args.answer.as_str() {

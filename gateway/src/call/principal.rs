@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use openskill_identity::policy::Policy;
 use openskill_proto::v1::Skill;
-use serde::{Deserialize, Serialize};
 
 use crate::identity::grant::Grant;
 use crate::identity::identified::Identified;
@@ -17,7 +16,7 @@ pub(crate) const REVOKED: &str =
 
 /// The properties of a skill that policies check. Stored with results, tasks and streams: when their caller returns
 /// for them, the skill may have changed or be gone.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GovernedSkill {
     id: String,
     toolset: String,

@@ -48,6 +48,23 @@ fn events(out: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
+async fn a_question_is_shown_and_answered() {
+    let system = start().await;
+    let name = submit(&system, &["in_ask", "message=Which file?", "--interactive"]).await;
+    let asks = async || {
+        let shown = run(&system, &["operations", "get", &name]).await.out;
+        shown.contains("Which file?").then_some(())
+    };
+    until("the question is shown", PATIENCE, asks).await;
+    let answered = run(&system, &["operations", "answer", &name, r#"{"file": "a.txt"}"#]).await;
+    assert_eq!(answered.code, 0, "{}", answered.err);
+    let watched = run(&system, &["operations", "watch", &name]).await;
+    assert!(watched.code == 0 && watched.out.contains("a.txt"), "{}", watched.out);
+    let again = run(&system, &["operations", "answer", &name, "decline"]).await;
+    assert!(again.code != 0 && again.err.contains("no open question"), "{}", again.err);
+}
+
+#[tokio::test]
 async fn a_submitted_call_is_watched_shown_listed_and_deleted() {
     let system = start().await;
     let name = submit(&system, &["in_echo", "text=hi", "--trace-id", "stored-1"]).await;
