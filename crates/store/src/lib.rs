@@ -11,14 +11,15 @@
 //!
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them
-//! - [`questions`]: what their skills ask, and the answers
-//! - [`tasks`]: calls that become operations while they run
+//! - [`circuits`] and [`rates`]: what gateways that share a store have counted together
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
-//! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it; [`observed`] measures it
+//! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
+//! - `clock`: the time of the store
 //! - `schema`: the tables, and how older ones become newer ones
 //! - `conformance`: what every engine must do, as checks for tests
 
+pub mod circuits;
 mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -29,7 +30,7 @@ pub mod operation;
 pub mod operations;
 pub mod page;
 pub mod postgres;
-pub mod questions;
+pub mod rates;
 mod schema;
 pub mod sqlite;
 mod statements;
@@ -41,7 +42,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use clock::now_ms;
+use clock::DatabaseClock;
 use durability::Durability;
 use engine::{Engine, StoreError};
 use observed::{ObservedEngine, StoreObserver};
@@ -86,6 +87,8 @@ impl fmt::Debug for Location {
 #[derive(Debug, Clone)]
 pub struct Store {
     engine: Arc<dyn Engine>,
+    /// None if gateways don't share the store.
+    clock: Option<Arc<DatabaseClock>>,
 }
 
 impl Store {
@@ -100,7 +103,20 @@ impl Store {
             Location::Postgres(url) => Arc::new(postgres::Postgres::connect(url).await?),
         };
         schema::migrate(&*engine).await?;
-        Ok(Self { engine })
+        let clock = if engine.is_shared() { Some(DatabaseClock::follow(&engine).await?) } else { None };
+        Ok(Self { engine, clock })
+    }
+
+    /// The store's time, in milliseconds since 1970. Gateways that share the store agree on it.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        self.now_us() / 1000
+    }
+
+    /// The same in microseconds.
+    #[must_use]
+    pub fn now_us(&self) -> i64 {
+        self.clock.as_ref().map_or_else(clock::local_us, |it| it.now_us())
     }
 
     /// Has `observer` hear about the transactions from now on.

@@ -14,6 +14,7 @@
 //! waits, or else that of the first of all that wait. So a principal with thousands of operations delays the first one
 //! of another principal by one operation.
 
+use crate::Store;
 use crate::engine::{Row, Statement, StoreError, Value};
 use crate::operation::{
     Claim, End, NewOperation, Operation, OperationFilter, Postponement, State, StoredEvent, Submission,
@@ -24,7 +25,6 @@ use crate::statements::{
     APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, EVENTS, EXPIRED, FIND_KEY, FINISH, GET, GET_REQUEST,
     LAST_EVENT, LIST, LIST_OWN, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL, START, SUBMIT, WAITING,
 };
-use crate::{Store, now_ms};
 
 /// How often an operation is inserted whose outcome is unknown, or whose key was taken and is free again.
 const SUBMIT_TRIES: usize = 3;
@@ -122,7 +122,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn submit(&self, new: &NewOperation) -> Result<Submission, StoreError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let state = if new.start_at_ms > now { State::Scheduled } else { State::Queued };
         let insert = Statement::new(
             SUBMIT,
@@ -188,7 +188,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn promote(&self) -> Result<usize, StoreError> {
-        Ok(self.rows(Statement::new(PROMOTE, [now_ms().into()])).await?.len())
+        Ok(self.rows(Statement::new(PROMOTE, [self.now_ms().into()])).await?.len())
     }
 
     /// Takes up to `limit` operations whose turn it is, for `lease_ms`.
@@ -198,7 +198,7 @@ impl Store {
     pub async fn claim(&self, gateway: &str, lease_ms: i64, limit: usize) -> Result<Vec<Claim>, StoreError> {
         let token = format!("{:032x}", rand::random::<u128>());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values = [gateway.into(), (now_ms() + lease_ms).into(), token.as_str().into(), limit.into()];
+        let values = [gateway.into(), (self.now_ms() + lease_ms).into(), token.as_str().into(), limit.into()];
         let mut rows = match self.rows(Statement::new(CLAIM, values)).await {
             Err(StoreError::Unknown(_)) => self.engine.read(Statement::new(CLAIMED, [token.as_str().into()])).await?,
             rows => rows?,
@@ -212,7 +212,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn start(&self, fence: Fence<'_>) -> Result<bool, StoreError> {
-        let values = [fence.id.into(), fence.epoch.into(), now_ms().into()];
+        let values = [fence.id.into(), fence.epoch.into(), self.now_ms().into()];
         Ok(self.first(Statement::new(START, values)).await?.is_some())
     }
 
@@ -221,7 +221,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn renew(&self, gateway: &str, lease_ms: i64) -> Result<Vec<HeldOperation>, StoreError> {
-        let values = [gateway.into(), (now_ms() + lease_ms).into()];
+        let values = [gateway.into(), (self.now_ms() + lease_ms).into()];
         let mut rows = self.rows(Statement::new(RENEW, values)).await?;
         let held = |row: &mut Row| {
             Ok(HeldOperation { id: row.text()?, epoch: row.integer()?, cancel_requested: row.integer()? != 0 })
@@ -263,7 +263,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn finish(&self, fence: Fence<'_>, end: &End) -> Result<bool, StoreError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let values = [
             fence.id.into(),
             fence.epoch.into(),
@@ -283,7 +283,11 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn recover(&self) -> Result<usize, StoreError> {
-        let ended = if self.is_shared() { now_ms() } else { i64::MAX };
+        let ended = match &self.clock {
+            Some(clock) if !clock.is_settled() => return Ok(0),
+            Some(_) => self.now_ms(),
+            None => i64::MAX,
+        };
         Ok(self.rows(Statement::new(RECOVER, [ended.into()])).await?.len())
     }
 
@@ -301,7 +305,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn cancel(&self, id: &str, end: &End, uncertain_end: &End) -> Result<bool, StoreError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let cancel = |end: &End, may_have_run: bool| {
             let remove_ms = now + end.keep_ms;
             let may_have_run = i64::from(may_have_run);
@@ -393,7 +397,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn prune(&self) -> Result<usize, StoreError> {
-        let mut expired = self.engine.read(Statement::new(EXPIRED, [now_ms().into()])).await?;
+        let mut expired = self.engine.read(Statement::new(EXPIRED, [self.now_ms().into()])).await?;
         let ids = expired.iter_mut().map(Row::text).collect::<Result<Vec<_>, _>>()?;
         if !ids.is_empty() {
             self.engine.write(ids.iter().flat_map(|id| removal(id)).collect()).await?;

@@ -3,9 +3,10 @@
 use crate::engine::{Engine, Statement, StoreError};
 
 /// The steps. Step `n` leads to version `n + 1`. Steps that were released never change.
-const STEPS: &[&[&str]] = &[
-    &[
-        "CREATE TABLE operations (
+const STEPS: &[&[&str]] = &[FIRST, SHARED_COUNTS];
+
+const FIRST: &[&str] = &[
+    "CREATE TABLE operations (
         id TEXT PRIMARY KEY,
         principal TEXT NOT NULL,
         credential TEXT NOT NULL,
@@ -48,20 +49,31 @@ const STEPS: &[&[&str]] = &[
         event BYTEA NOT NULL,
         PRIMARY KEY (operation_id, number)
     )",
-    ],
-    &[
-        "CREATE TABLE operation_questions (
-        request_id TEXT PRIMARY KEY,
-        operation_id TEXT NOT NULL,
-        run BIGINT NOT NULL,
-        number BIGINT NOT NULL,
-        question BYTEA NOT NULL,
-        answer BYTEA
+];
+
+const SHARED_COUNTS: &[&str] = &[
+    "CREATE TABLE rates (
+        principal TEXT PRIMARY KEY,
+        full_at_us BIGINT NOT NULL,
+        updated_ms BIGINT NOT NULL
     )",
-        "CREATE INDEX operation_questions_by_operation ON operation_questions (operation_id, number)",
-        "ALTER TABLE operations ADD COLUMN task_view TEXT NOT NULL DEFAULT ''",
-        "CREATE INDEX operations_by_task ON operations (principal, ended_ms) WHERE task_view <> ''",
-    ],
+    "CREATE TABLE circuits (
+        name TEXT PRIMARY KEY,
+        epoch BIGINT NOT NULL,
+        state BIGINT NOT NULL,
+        until_ms BIGINT NOT NULL,
+        gateway TEXT NOT NULL,
+        changed_ms BIGINT NOT NULL
+    )",
+    "CREATE TABLE circuit_calls (
+        name TEXT NOT NULL,
+        epoch BIGINT NOT NULL,
+        gateway TEXT NOT NULL,
+        remove_ms BIGINT NOT NULL,
+        calls BIGINT NOT NULL,
+        failures BIGINT NOT NULL,
+        PRIMARY KEY (name, epoch, gateway, remove_ms)
+    )",
 ];
 
 const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS openskill_schema (version BIGINT PRIMARY KEY)";

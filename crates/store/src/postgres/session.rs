@@ -12,7 +12,6 @@ use tokio_postgres::{Client, Config, Error, SimpleQueryMessage};
 use super::failure::{Failure, describe, judge};
 use super::settings::Settings;
 use super::values;
-use crate::clock::now_ms;
 use crate::durability::Durability;
 use crate::engine::{Rows, Statement, StoreError, Value};
 
@@ -35,10 +34,7 @@ const SERVER: &str = "SELECT current_setting('server_version_num'), current_sett
 
 const DURABILITY: &str = "SELECT current_setting('server_version'), current_setting('synchronous_commit'), \
                           current_setting('synchronous_standby_names'), current_setting('full_page_writes'), \
-                          current_setting('fsync'), (extract(epoch from clock_timestamp()) * 1000)::bigint";
-
-/// Leases are ten seconds long.
-const MAX_SKEW_MS: i64 = 2_000;
+                          current_setting('fsync')";
 
 /// The maximum number of statements that are sent together.
 const MAX_GROUP: usize = 16;
@@ -120,8 +116,7 @@ impl DatabaseSession {
 
     /// Says in words what the server's settings mean for an acknowledged operation.
     pub(super) async fn durability(&self) -> Result<Durability, StoreError> {
-        let [version, commit, standbys, full_pages, fsync, time_ms] = self.read_settings(DURABILITY).await?;
-        let skew_ms = time_ms.parse::<i64>().unwrap_or_default() - now_ms();
+        let [version, commit, standbys, full_pages, fsync] = self.read_settings(DURABILITY).await?;
         let mut survives = vec!["a crash of the gateways"];
         let mut lacks = Vec::new();
         match (fsync.as_str(), commit.as_str(), standbys.as_str()) {
@@ -133,10 +128,6 @@ impl DatabaseSession {
         }
         if full_pages == "off" {
             lacks.push("full_page_writes is off, so a loss of power may damage tables");
-        }
-        let skew = format!("the clocks differ by {:.1} s: leases end too early or too late", skew_ms as f64 / 1000.0);
-        if skew_ms.abs() > MAX_SKEW_MS {
-            lacks.push(&skew);
         }
         let (name, lacks_text) = (&self.name, lacks.join("; "));
         let separator = if lacks.is_empty() { "" } else { "; but " };
