@@ -18,6 +18,7 @@
 //! - [`export`]: tool definitions for models; pure
 //! - `mcp`: state of MCP clients
 //! - `long_running`: calls that a store keeps, and the executor that runs them
+//! - `shared_counts`: rates and circuits of gateways that share a store
 //! - `identity`: who calls, and what they may do
 //! - `observe`: turns events into log lines, metrics and spans
 //! - `state`: bounded state by key
@@ -51,6 +52,7 @@ mod observe;
 mod prepare;
 mod protect;
 mod serve;
+mod shared_counts;
 mod state;
 mod streams;
 mod tools;
@@ -110,7 +112,7 @@ pub async fn run(
     let executor = Shard { gateway: Arc::clone(&gateway), number: 0 };
     let patience = gateway.config.lame_duck + gateway.config.drain_timeout;
     let executor = tokio::spawn(long_running::executor::execute(executor, shutdown.clone(), patience));
-    let keys = tokio::spawn(long_running::keys::maintain(Arc::clone(&gateway)));
+    let exchanging = tokio::spawn(shared_counts::run(Arc::clone(&gateway)));
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     gateway.leave().await;
@@ -129,7 +131,7 @@ pub async fn run(
             let _ = executor.await;
         }
     );
-    for task in [discovery, following, keys, announcing].into_iter().chain(admin).chain(files) {
+    for task in [discovery, following, exchanging, announcing].into_iter().chain(admin).chain(files) {
         task.abort();
     }
     finish_recording(gateway).await;

@@ -43,7 +43,7 @@ use openskill_proto::v1::{Blame, ErrorCode, InputRequired, SkillError, SkillResu
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{Operation as StoredOperation, OperationFilter, State};
 use openskill_store::page::Position;
-use openskill_store::{Store, now_ms};
+use openskill_store::{Location, Store};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -122,7 +122,7 @@ pub(crate) struct LongRunning {
     cancelled: Mutex<Vec<String>>,
     /// The number of operations that wait, by principal. Refreshed from the store.
     waiting: Mutex<HashMap<String, usize>>,
-    /// When the oldest of them was stored, in milliseconds since 1970.
+    /// When the oldest of them was stored, in milliseconds of the store's time.
     oldest_ms: AtomicI64,
     /// Wakes the executor.
     submitted: Notify,
@@ -265,8 +265,8 @@ impl LongRunning {
 
     /// Counts the operations that wait and run. None without a store.
     pub(crate) fn gauges(&self) -> Option<OperationGauges> {
-        self.config.store.as_ref().and(self.store.get())?;
-        let age_ms = now_ms().saturating_sub(self.oldest_ms.load(Ordering::Relaxed)).max(0);
+        let now_ms = self.store.get()?.now_ms();
+        let age_ms = now_ms.saturating_sub(self.oldest_ms.load(Ordering::Relaxed)).max(0);
         Some(OperationGauges {
             waiting: self.waiting.lock().values().sum(),
             running: self.running.lock().len(),
@@ -325,6 +325,21 @@ impl LongRunning {
     /// How long an operation is kept after its end.
     fn keep(&self, operation: &StoredOperation) -> Duration {
         if operation.task_view.is_empty() { self.config.keep } else { self.config.keep_tasks }
+    }
+
+    /// The store, if it is open and other gateways may use it too.
+    pub(crate) fn shared_store(&self) -> Option<&Store> {
+        self.store.get().filter(|it| it.is_shared())
+    }
+
+    /// Whether the store is one that gateways share.
+    pub(crate) fn may_share(&self) -> bool {
+        matches!(self.config.store, Some(Location::Postgres(_)))
+    }
+
+    /// Identifies this process in the store.
+    pub(crate) fn gateway_id(&self) -> &str {
+        &self.gateway
     }
 
     /// Completes when an operation may have changed. Changes after this was called are not missed.

@@ -1,6 +1,7 @@
 //! Operations: calls that a store keeps until they have ended.
 
 mod commands;
+mod counts;
 mod histories;
 mod questions;
 mod rest;

@@ -15,6 +15,7 @@ use super::credentials::Credentials;
 use super::identified::Identified;
 pub(crate) use super::tokens::Unidentified;
 use super::tokens::{JwtConfig, TOKEN_PREFIX, Tokens};
+use super::usage::SpentTokens;
 
 /// Who may use a gateway. At least one field is set.
 #[derive(Debug, Clone, Default)]
@@ -142,6 +143,13 @@ impl Registry {
                 old.identified.ended.cancel();
             }
         }
+    }
+
+    /// Returns the tokens that principals took from their buckets since this was last called.
+    pub(crate) fn take_spent(&self) -> Vec<SpentTokens> {
+        let known = self.current.load();
+        let of_keys = known.principals.values().filter_map(|it| it.usage.take_spent(&it.name));
+        of_keys.chain(self.tokens.iter().flat_map(Tokens::take_spent)).collect()
     }
 
     /// Ends the streams of expired keys. Streams of tokens have their own timers.

@@ -17,7 +17,7 @@ use super::account::Account;
 use super::identified::{Identified, Scopes};
 use super::issuer::LiveIssuer;
 use super::jwks;
-use super::usage::Usage;
+use super::usage::{SpentTokens, Usage};
 use crate::state::recent::Recent;
 
 /// The minimum number of cached tokens. The maximum is twice as many. Each takes at most a few hundred bytes.
@@ -122,6 +122,12 @@ impl Tokens {
         });
         self.verified.lock().insert(credential, Arc::clone(&identified));
         identified
+    }
+
+    /// Returns the tokens that principals took from their buckets since this was last called.
+    pub(super) fn take_spent(&self) -> Vec<SpentTokens> {
+        let usages = self.usages.lock();
+        usages.iter().filter_map(|(principal, usage)| usage.take_spent(principal)).collect()
     }
 
     /// Whether the token with this name was verified here, and is remembered.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use openskill_identity::policy::Limits;
 use parking_lot::Mutex;
 
-use super::rate::Bucket;
+use super::rate::{Bucket, Spent};
 
 /// How long a session id counts as in use after its last call: as long as workers keep an idle session by default.
 const SESSION_IDLE: Duration = Duration::from_secs(900);
@@ -19,13 +19,32 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What one principal uses.
 #[derive(Debug)]
 pub(crate) struct Usage {
-    bucket: Bucket,
     /// The origin of the bucket's clock.
     begun: Instant,
     calls: AtomicUsize,
     bytes: AtomicUsize,
+    pace: Mutex<Pace>,
+}
+
+/// What its rate and its sessions allow a principal.
+#[derive(Debug, Default)]
+struct Pace {
+    bucket: Bucket,
     /// Session ids in use, with the time of last use. Empty if sessions are not limited.
-    sessions: Mutex<HashMap<Box<str>, Instant>>,
+    sessions: HashMap<Box<str>, Instant>,
+}
+
+/// The tokens that a principal took here since other gateways heard of it.
+#[derive(Debug, Clone)]
+pub(crate) struct SpentTokens {
+    pub(crate) principal: String,
+    pub(crate) usage: Arc<Usage>,
+    /// When the first one was taken.
+    pub(crate) since: Instant,
+    /// How long the bucket takes to fill up what was taken.
+    pub(crate) debt: Duration,
+    /// When the bucket will be full.
+    pub(crate) full_at: Instant,
 }
 
 /// What a call uses of its principal's limits, released on drop.
@@ -66,8 +85,8 @@ impl Limit {
 
 impl Default for Usage {
     fn default() -> Self {
-        let (bucket, sessions) = (Bucket::default(), Mutex::default());
-        Self { bucket, begun: Instant::now(), calls: AtomicUsize::new(0), bytes: AtomicUsize::new(0), sessions }
+        let [calls, bytes] = [0; 2].map(AtomicUsize::new);
+        Self { begun: Instant::now(), calls, bytes, pace: Mutex::default() }
     }
 }
 
@@ -93,19 +112,33 @@ impl Usage {
             let fits = limits.bytes.is_some_and(|limit| bytes <= limit);
             return Err(LimitExceeded { limit: Limit::Bytes, retry_after: fits.then_some(RETRY_AFTER) });
         }
-        let mut sessions = self.sessions.lock();
+        let mut pace = self.pace.lock();
+        let Pace { bucket, sessions } = &mut *pace;
         let limit = limits.sessions.filter(|_| !session.is_empty());
         if let Some(limit) = limit {
-            make_room(&mut sessions, session, limit, now)?;
+            make_room(sessions, session, limit, now)?;
         }
         if let Some(rate) = limits.rate {
             let since = now.saturating_duration_since(self.begun);
-            self.bucket.take(rate, since).map_err(|wait| exceeded(Limit::Rate, wait))?;
+            bucket.take(rate, since).map_err(|wait| exceeded(Limit::Rate, wait))?;
         }
         if limit.is_some() {
             sessions.insert(session.into(), now);
         }
         Ok(active)
+    }
+
+    /// Returns the tokens that `principal` took since this was last called. None if it took none.
+    pub(crate) fn take_spent(self: &Arc<Self>, principal: &str) -> Option<SpentTokens> {
+        let Spent { since, debt, full_at } = self.pace.lock().bucket.take_spent()?;
+        let (since, full_at) = (self.begun + since, self.begun + full_at);
+        Some(SpentTokens { principal: principal.to_owned(), usage: Arc::clone(self), since, debt, full_at })
+    }
+
+    /// Follows the bucket that all gateways share, and that will be full at `full_at` without what was taken here since
+    /// [`Self::take_spent`].
+    pub(crate) fn follow_rate(&self, full_at: Instant) {
+        self.pace.lock().bucket.follow(full_at.saturating_duration_since(self.begun));
     }
 }
 

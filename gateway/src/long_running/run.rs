@@ -3,10 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_proto::v1::{ErrorCode, OperationRun, RetryRules, SkillError, SkillResult};
+use futures_util::future::{Fuse, FusedFuture as _, FutureExt as _};
+use futures_util::stream::{Stream, StreamExt as _};
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, OperationRun, RetryRules, SkillError, SkillResult};
+use openskill_store::Store;
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postponement, State};
-use openskill_store::{Store, now_ms};
+use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postponement, State, StoredEvent};
+use prost::Message as _;
+use tokio::time::Instant;
 
 use super::end::{cancelled_error, end, failure_result, lost_error, state_name, too_late_error, unreadable_error};
 use super::event_log::follow;
@@ -74,7 +79,7 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         Ok(next) => next,
         Err(error) => {
             tracing::error!(%error, operation = operation.id, "an operation can't be started now");
-            postpone(RETRY_MS.0, claim.may_have_run, "the store failed")
+            postpone(store, RETRY_MS.0, claim.may_have_run, "the store failed")
         }
     };
     match next {
@@ -118,14 +123,14 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
         cancel_earlier();
         return fail(cancelled_error());
     }
-    if !claim.may_have_run && now_ms() >= operation.start_before_ms {
+    if !claim.may_have_run && store.now_ms() >= operation.start_before_ms {
         return fail(too_late_error());
     }
     let principal = gateway.principal(&operation.principal, &operation.credential);
     if !principal.is_valid() && gateway.registry.as_ref().is_some_and(|it| !it.knows(&operation.credential)) {
         // A token that no request has shown to this gateway since its start.
         let reason = "its token has not been shown to this gateway since it started";
-        return Ok(postpone(backoff(operation, 0), claim.may_have_run, reason));
+        return Ok(postpone(store, backoff(store, operation, 0), claim.may_have_run, reason));
     }
     if !principal.is_valid() {
         cancel_earlier();
@@ -142,14 +147,14 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
         Err(refusal) => {
             // A worker keeps an earlier run only for a while.
             let most = if claim.may_have_run { RESUME_MS } else { i64::MAX };
-            let pause = backoff(operation, 0).min(most);
-            return Ok(postpone(pause, claim.may_have_run, &SkillError::from(refusal).message));
+            let pause = backoff(store, operation, 0).min(most);
+            return Ok(postpone(store, pause, claim.may_have_run, &SkillError::from(refusal).message));
         }
     };
     gateway.long_running.running.lock().insert(operation.id.clone(), Arc::clone(&call));
     let found = if claim.may_have_run { kept_run::resume(shard, &call).await } else { Search::Absent };
     if matches!(found, Search::Unsure) && gateway.long_running.waits_for_workers(&operation.id) {
-        return Ok(postpone(RESUME_MS, true, "a worker that may have its run does not answer"));
+        return Ok(postpone(store, RESUME_MS, true, "a worker that may have its run does not answer"));
     }
     let (was_resumed, is_idempotent) = (matches!(found, Search::Found(_)), stored.is_idempotent);
     let result = match found {
@@ -171,11 +176,11 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
         let is_unavailable = error.code() == ErrorCode::Unavailable;
         let waits = may_start_later(error) || (may_run_again && is_unavailable);
         let after_ms = if waits {
-            backoff(operation, error.retry_after_ms)
+            backoff(store, operation, error.retry_after_ms)
         } else {
             retry_after(gateway, &call, operation, error)?
         };
-        Some(postpone(after_ms, claim.may_have_run || error.may_have_run, &error.message))
+        Some(postpone(store, after_ms, claim.may_have_run || error.may_have_run, &error.message))
     });
     if pause.is_some() {
         // So that the next claim does not get the result of this run again.
@@ -185,9 +190,9 @@ async fn decide(shard: &Shard, store: &Store, claim: &Claim) -> Result<ClaimEnd,
 }
 
 /// `may_have_run`: a worker may still have an earlier run.
-fn postpone(after_ms: i64, may_have_run: bool, reason: &str) -> ClaimEnd {
+fn postpone(store: &Store, after_ms: i64, may_have_run: bool, reason: &str) -> ClaimEnd {
     let reason = reason.chars().filter(|it| !it.is_control()).take(MAX_REASON).collect();
-    ClaimEnd::Postpone(Postponement { start_at_ms: now_ms() + after_ms, may_have_run, reason })
+    ClaimEnd::Postpone(Postponement { start_at_ms: store.now_ms() + after_ms, may_have_run, reason })
 }
 
 /// Returns the pause before the next run, if the rules of the skill allow one after this error.
@@ -244,8 +249,8 @@ async fn finish(store: &Store, claim: &Claim, end: &End) -> bool {
 }
 
 /// Waits longer for operations that have waited longer.
-fn backoff(operation: &StoredOperation, retry_after_ms: u64) -> i64 {
-    let age = now_ms() - operation.created_ms.max(operation.start_at_ms);
+fn backoff(store: &Store, operation: &StoredOperation, retry_after_ms: u64) -> i64 {
+    let age = store.now_ms() - operation.created_ms.max(operation.start_at_ms);
     let asked = i64::try_from(retry_after_ms).unwrap_or(RETRY_MS.1);
     (age / 4).max(asked).clamp(RETRY_MS.0, RETRY_MS.1)
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError, SubmitRequest};
-use openskill_store::now_ms;
 use openskill_store::operation::{NewOperation, State, Submission};
 use prost::Message as _;
 use prost_types::Timestamp;
@@ -24,7 +23,7 @@ pub(super) const DAY_MS: i64 = 24 * 3600 * 1000;
 /// How far ahead a call may be scheduled.
 const MAX_AHEAD_MS: i64 = 366 * DAY_MS;
 
-/// When an operation may start, in milliseconds since 1970.
+/// When an operation may start, in milliseconds of the store's time.
 struct StartWindow {
     at: i64,
     before: i64,
@@ -41,8 +40,8 @@ impl LongRunning {
         request: SubmitRequest,
         context: RequestContext,
     ) -> Result<OperationSnapshot, SkillError> {
-        let (store, gateway) = (self.configured_store()?, &shard.gateway);
-        let window = StartWindow::read(&request)?;
+        let (store, gateway) = (self.store()?, &shard.gateway);
+        let window = StartWindow::read(&request, store.now_ms())?;
         let request = request.call.ok_or_else(|| invalid("call is missing"))?;
         // An agent's budget ends with its turn.
         let request = InvokeRequest { input_response: None, delegation: None, ..request };
@@ -131,8 +130,7 @@ impl LongRunning {
 }
 
 impl StartWindow {
-    fn read(request: &SubmitRequest) -> Result<Self, SkillError> {
-        let now = now_ms();
+    fn read(request: &SubmitRequest, now: i64) -> Result<Self, SkillError> {
         let at = request.start_at.as_ref().map_or(Ok(now), milliseconds)?;
         if at > now + MAX_AHEAD_MS {
             return Err(invalid("start_at is more than a year ahead"));

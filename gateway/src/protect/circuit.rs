@@ -9,6 +9,7 @@
 //! - [`count`]: conditions that open a closed circuit: consecutive failures, or a rate within a window; pure
 //! - [`store`]: circuits by key, up to a maximum number
 //! - [`rules`]: thresholds and timeouts, of the gateway and of a manifest
+//! - [`shared`]: what an exchange with other gateways needs
 //! - [`guard`]: checks the circuits before a call, and reports its outcome
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) mod breaker;
 pub(crate) mod count;
 pub(crate) mod guard;
 pub(crate) mod rules;
+pub(crate) mod shared;
 mod store;
 
 #[cfg(test)]

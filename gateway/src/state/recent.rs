@@ -33,6 +33,10 @@ impl<V> Recent<V> {
         self.young.get(key).or_else(|| self.old.get(key))
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        self.young.iter().chain(&self.old).map(|(key, value)| (key.as_str(), value))
+    }
+
     pub(crate) fn insert(&mut self, key: String, value: V) {
         if self.young.len() >= self.generation {
             self.old = std::mem::take(&mut self.young);

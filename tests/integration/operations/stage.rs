@@ -37,18 +37,22 @@ impl Stage {
     }
 
     /// Starts a gateway with this store, and waits until it serves.
-    pub(crate) async fn gateway_on(&self, store: &str) -> System {
+    pub(super) async fn gateway_on(&self, store: &str) -> System {
+        let gateway = self.gateway_with(store, &[]).await;
+        gateway.has_skill("naps").await;
+        gateway
+    }
+
+    /// Starts a gateway with this store and other settings, and waits until it listens.
+    pub(super) async fn gateway_with(&self, store: &str, settings: &[(&str, &str)]) -> System {
         // Held until it listens.
         let port = Port::reserve();
         let listen = port.address().to_string();
-        let process = Setup::command(&["gateway", "--listen", &listen, "--workers", &socket(&self.folder)])
-            .with("OPENSKILL_STORE", store)
-            .with("OPENSKILL_MCP_TASK_AFTER_MS", 100)
-            .spawn();
+        let setup = Setup::command(&["gateway", "--listen", &listen, "--workers", &socket(&self.folder)])
+            .with("OPENSKILL_STORE", store);
+        let process = settings.iter().fold(setup, |setup, (name, value)| setup.with(name, value)).spawn();
         process.log.line(&["gateway ready"]).await;
-        let gateway = System { address: port.address(), process };
-        gateway.has_skill("naps").await;
-        gateway
+        System { address: port.address(), process }
     }
 
     /// A file that gets a line with each start of the skill.

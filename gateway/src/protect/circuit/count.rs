@@ -57,17 +57,38 @@ const BUCKETS: usize = 10;
 pub(crate) struct Window {
     /// The start of the first bucket. None before the first call.
     began: Option<Instant>,
+    rules: Option<SkillRules>,
     /// The duration of one bucket.
     width: Duration,
     /// The number of the newest bucket, counted from `began`.
     newest: u64,
     buckets: [Bucket; BUCKETS],
+    /// The calls that other gateways have not heard of.
+    uncounted: Bucket,
+    /// The calls of other gateways, and when that is known no longer.
+    elsewhere: Option<(Bucket, Instant)>,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-struct Bucket {
-    calls: u32,
-    failures: u32,
+/// Calls, and how many of them failed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    pub(crate) calls: u32,
+    pub(crate) failures: u32,
+}
+
+/// Calls within a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WindowCalls {
+    pub(crate) bucket: Bucket,
+    /// The length of the window.
+    pub(crate) window: Duration,
+}
+
+impl Bucket {
+    fn plus(self, other: Self) -> Self {
+        let calls = self.calls.saturating_add(other.calls);
+        Self { calls, failures: self.failures.saturating_add(other.failures) }
+    }
 }
 
 impl Window {
@@ -94,8 +115,29 @@ impl Window {
         let first = (self.newest + 1).saturating_sub(BUCKETS as u64).max(oldest);
         (first..=self.newest).fold(Bucket::default(), |sum, number| {
             let bucket = self.buckets[(number % BUCKETS as u64) as usize];
-            Bucket { calls: sum.calls + bucket.calls, failures: sum.failures + bucket.failures }
+            sum.plus(bucket)
         })
+    }
+
+    /// Whether the rate of failures is too high, at all gateways as far as is known.
+    pub(crate) fn is_over(&self, rules: &SkillRules, now: Instant) -> bool {
+        let elsewhere = self.elsewhere.filter(|(_, until)| now < *until).map(|(bucket, _)| bucket);
+        let Bucket { calls, failures } = self.totals(now).plus(elsewhere.unwrap_or_default());
+        calls >= rules.minimum_calls && f64::from(failures) >= rules.failure_rate * f64::from(calls)
+    }
+
+    /// Returns the calls that were counted since this was last called. None if there are none.
+    pub(crate) fn take_uncounted(&mut self) -> Option<WindowCalls> {
+        let bucket = std::mem::take(&mut self.uncounted);
+        let window = self.rules?.window;
+        (bucket.calls > 0).then_some(WindowCalls { bucket, window })
+    }
+
+    /// Sets the calls of other gateways, which are forgotten soon. Returns the rules of the last call. None before the first
+    /// call.
+    pub(crate) fn set_elsewhere(&mut self, elsewhere: Bucket, now: Instant) -> Option<SkillRules> {
+        self.elsewhere = Some((elsewhere, now + self.width));
+        self.rules
     }
 }
 
@@ -103,18 +145,18 @@ impl Count for Window {
     type Rules = SkillRules;
 
     fn count(&mut self, failed: bool, rules: &SkillRules, now: Instant) -> bool {
-        let width = rules.window / BUCKETS as u32;
-        if self.began.is_none() || self.width != width {
-            // This is the first call, or the rules changed and the old buckets have another width.
-            *self = Self { began: Some(now), width, ..Self::default() };
+        if self.rules != Some(*rules) {
+            // This is the first call, or the rules changed and the old buckets may have another width.
+            let width = rules.window / BUCKETS as u32;
+            *self = Self { began: Some(now), rules: Some(*rules), width, ..Self::default() };
         }
         self.slide(now);
+        let call = Bucket { calls: 1, failures: u32::from(failed) };
         let bucket = &mut self.buckets[(self.newest % BUCKETS as u64) as usize];
-        bucket.calls = bucket.calls.saturating_add(1);
-        bucket.failures = bucket.failures.saturating_add(u32::from(failed));
-        let Bucket { calls, failures } = self.totals(now);
+        *bucket = bucket.plus(call);
+        self.uncounted = self.uncounted.plus(call);
         // A success never opens the circuit, even if it reaches the minimum number of calls.
-        failed && calls >= rules.minimum_calls && f64::from(failures) >= rules.failure_rate * f64::from(calls)
+        failed && self.is_over(rules, now)
     }
 
     fn failures(&self, now: Instant) -> u32 {

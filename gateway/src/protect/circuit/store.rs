@@ -68,6 +68,28 @@ impl<C: Count> CircuitStore<C> {
         self.stripes.all().for_each(|stripe| stripe.iter().for_each(|(key, breaker)| tell(key, breaker)));
     }
 
+    /// The same with each circuit, to change it.
+    pub(crate) fn for_each_mut(&self, mut change: impl FnMut(&str, &mut Breaker<C>)) {
+        self.stripes.all().for_each(|mut stripe| stripe.iter_mut().for_each(|(key, breaker)| change(key, breaker)));
+    }
+
+    /// Changes a circuit that has state. None if it has none.
+    pub(crate) fn change<R>(&self, key: &str, change: impl FnOnce(&mut Breaker<C>) -> R) -> Option<R> {
+        self.stripes.lock(key).use_mut(key).map(change)
+    }
+
+    /// Changes a circuit, which has state from then on.
+    pub(crate) fn change_or_insert<R>(&self, key: &str, change: impl FnOnce(&mut Breaker<C>) -> R) -> R {
+        let mut stripe = self.stripes.lock(key);
+        if let Some(breaker) = stripe.use_mut(key) {
+            return change(breaker);
+        }
+        let mut breaker = Breaker::default();
+        let changed = change(&mut breaker);
+        stripe.insert(key, breaker);
+        changed
+    }
+
     /// Closes the circuits whose keys match. Calls `closed` for each one that was not closed, and returns their
     /// number.
     pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool, closed: impl Fn(&str)) -> usize {

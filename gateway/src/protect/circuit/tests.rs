@@ -6,8 +6,8 @@ use openskill_proto::v1::CircuitState;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::breaker::{Breaker, PROBE_RETRY, Pass, Verdict};
-use super::count::{Consecutive, Count, Window};
+use super::breaker::{Breaker, PROBE_RETRY, Pass, SharedState, Verdict};
+use super::count::{Bucket, Consecutive, Count, Window};
 use super::rules::{SessionRules, SkillRules};
 
 const SEQUENCES: u64 = 10_000;
@@ -209,4 +209,72 @@ fn ten_thousand_histories_of_a_skill_circuit_go_as_the_reference_says() {
         run::<Window>(seed, &rules, &trips, Duration::from_secs(3), &mut tally);
     }
     report("skill", &tally);
+}
+
+const SKILL: SkillRules = SkillRules {
+    failure_rate: 0.5,
+    minimum_calls: 10,
+    window: Duration::from_secs(30),
+    recovery: Duration::from_secs(20),
+};
+
+fn count(breaker: &mut Breaker<Window>, verdict: Verdict, times: usize, now: Instant) {
+    for _ in 0..times {
+        let pass = breaker.admit(now).unwrap();
+        breaker.report(pass, verdict, &SKILL, now);
+    }
+}
+
+#[test]
+fn calls_of_other_gateways_count_and_only_a_failure_opens() {
+    let (mut breaker, now) = (Breaker::<Window>::default(), Instant::now());
+    let elsewhere = Bucket { calls: 7, failures: 7 };
+    count(&mut breaker, Verdict::Failure, 3, now);
+    let calls = breaker.take_uncounted().unwrap();
+    assert_eq!((calls.bucket, calls.window), (Bucket { calls: 3, failures: 3 }, SKILL.window));
+    assert_eq!(breaker.take_uncounted(), None);
+    assert_eq!(breaker.count_elsewhere(elsewhere, false, now), None, "no failure is new");
+    assert_eq!(breaker.count_elsewhere(elsewhere, true, now), Some(CircuitState::Open));
+    assert!(breaker.admit(now).is_err());
+
+    let mut breaker = Breaker::<Window>::default();
+    count(&mut breaker, Verdict::Success, 1, now);
+    breaker.count_elsewhere(Bucket { calls: 1000, failures: 1 }, true, now);
+    count(&mut breaker, Verdict::Failure, 50, now);
+    assert_eq!(breaker.state(), CircuitState::Closed, "half of its own, few of all");
+    let later = now + SKILL.window / 10;
+    count(&mut breaker, Verdict::Failure, 1, later);
+    assert_eq!(breaker.state(), CircuitState::Open, "what is known of others is old");
+}
+
+#[test]
+fn a_shared_circuit_is_probed_only_by_the_gateway_that_claimed_it_and_until_its_time() {
+    let (mut here, mut there, now) = (Breaker::<Window>::default(), Breaker::<Window>::default(), Instant::now());
+    let open = SharedState::Open { until: now + SKILL.recovery };
+    assert_eq!(here.follow(open, now), Some(CircuitState::Open));
+    assert_eq!(there.follow(open, now), Some(CircuitState::Open));
+    assert!(!here.wants_claim(now + SKILL.recovery), "nobody called");
+    assert_eq!(here.admit(now), Err(SKILL.recovery));
+    assert!(!here.wants_claim(now) && here.wants_claim(now + SKILL.recovery));
+
+    let now = now + SKILL.recovery;
+    assert!(here.retry_after(now).is_none() && here.admit(now).is_err(), "it must be claimed");
+    let until = now + Duration::from_secs(5);
+    assert_eq!(here.follow(SharedState::HalfOpen { until, is_here: true }, now), Some(CircuitState::HalfOpen));
+    there.follow(SharedState::HalfOpen { until, is_here: false }, now);
+    assert_eq!(there.admit(now), Err(PROBE_RETRY));
+    let pass = here.admit(now).unwrap();
+    assert_eq!(here.admit(now), Err(PROBE_RETRY));
+    assert_eq!(here.report(pass, Verdict::Ignored, &SKILL, now), None);
+    assert!(here.admit(until).is_err(), "its time has passed");
+    assert!(there.admit(until).is_err() && there.wants_claim(until), "now the other one may claim it");
+
+    assert_eq!(there.follow(SharedState::HalfOpen { until: until + SKILL.window, is_here: true }, until), None);
+    there.detach();
+    let pass = there.admit(until).unwrap();
+    assert_eq!(there.report(pass, Verdict::Success, &SKILL, until), Some(CircuitState::Closed), "without the store");
+    let pass = here.admit(now);
+    here.follow(SharedState::Closed, until);
+    assert_eq!(here.report(pass.unwrap(), Verdict::Failure, &SKILL, until), None, "its probe came too late");
+    assert!(here.admit(until).is_ok());
 }
