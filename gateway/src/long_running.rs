@@ -174,7 +174,7 @@ impl LongRunning {
     /// Lists operations of a principal, or of all for an administrator.
     ///
     /// # Errors
-    /// The filter or the page token is invalid, or the store failed.
+    /// The filter or the page token is invalid, no store is configured, or it failed.
     pub(crate) async fn list(
         &self,
         principal: &Principal,
@@ -189,7 +189,7 @@ impl LongRunning {
             Ok(0) => PAGE.0,
             Ok(size) => size.min(PAGE.1),
         };
-        let mut listed = self.store()?.list(&filter, &after, size + 1).await.map_err(failure)?;
+        let mut listed = self.configured_store()?.list(&filter, &after, size + 1).await.map_err(failure)?;
         let has_more = listed.len() > size;
         listed.truncate(size);
         let last = listed.last().filter(|_| has_more);
