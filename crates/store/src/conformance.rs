@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "for tests")]
 
-mod counts;
+mod conversations;
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub async fn check_all(open: impl AsyncFn() -> Store) {
     lists_pages_without_repeats(&open().await).await;
     removes_what_has_ended(&open().await).await;
     takes_many_changes_at_once(&open().await).await;
-    counts::check_all(&open().await).await;
+    conversations::check(open).await;
 }
 
 /// An operation of a principal that may run now.

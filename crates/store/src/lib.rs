@@ -11,7 +11,7 @@
 //!
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them
-//! - [`circuits`] and [`rates`]: what gateways that share a store have counted together
+//! - [`conversations`]: logs of an agent's conversations
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
@@ -23,6 +23,7 @@ pub mod circuits;
 mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod conversations;
 pub mod durability;
 pub mod engine;
 pub mod keys;

@@ -3,10 +3,9 @@
 use crate::engine::{Engine, Statement, StoreError};
 
 /// The steps. Step `n` leads to version `n + 1`. Steps that were released never change.
-const STEPS: &[&[&str]] = &[FIRST, SHARED_COUNTS];
-
-const FIRST: &[&str] = &[
-    "CREATE TABLE operations (
+const STEPS: &[&[&str]] = &[
+    &[
+        "CREATE TABLE operations (
         id TEXT PRIMARY KEY,
         principal TEXT NOT NULL,
         credential TEXT NOT NULL,
@@ -49,31 +48,32 @@ const FIRST: &[&str] = &[
         event BYTEA NOT NULL,
         PRIMARY KEY (operation_id, number)
     )",
-];
-
-const SHARED_COUNTS: &[&str] = &[
-    "CREATE TABLE rates (
-        principal TEXT PRIMARY KEY,
-        full_at_us BIGINT NOT NULL,
-        updated_ms BIGINT NOT NULL
-    )",
-    "CREATE TABLE circuits (
-        name TEXT PRIMARY KEY,
-        epoch BIGINT NOT NULL,
-        state BIGINT NOT NULL,
-        until_ms BIGINT NOT NULL,
+    ],
+    &[
+        "CREATE TABLE conversations (
+        id TEXT PRIMARY KEY,
+        principal TEXT NOT NULL,
+        used_us BIGINT NOT NULL,
+        last_number BIGINT NOT NULL,
+        room_bytes BIGINT NOT NULL,
+        phase BIGINT NOT NULL,
         gateway TEXT NOT NULL,
-        changed_ms BIGINT NOT NULL
+        lease_ms BIGINT NOT NULL,
+        cancel_requested BIGINT NOT NULL,
+        token TEXT NOT NULL,
+        metadata BYTEA NOT NULL
     )",
-    "CREATE TABLE circuit_calls (
-        name TEXT NOT NULL,
-        epoch BIGINT NOT NULL,
-        gateway TEXT NOT NULL,
-        remove_ms BIGINT NOT NULL,
-        calls BIGINT NOT NULL,
-        failures BIGINT NOT NULL,
-        PRIMARY KEY (name, epoch, gateway, remove_ms)
+        "CREATE INDEX conversations_by_use ON conversations (principal, used_us, id)",
+        "CREATE INDEX conversations_by_age ON conversations (used_us)",
+        "CREATE INDEX conversations_by_lease ON conversations (phase, lease_ms)",
+        "CREATE INDEX conversations_by_room ON conversations (principal, room_bytes)",
+        "CREATE TABLE conversation_entries (
+        conversation_id TEXT NOT NULL,
+        number BIGINT NOT NULL,
+        entry BYTEA NOT NULL,
+        PRIMARY KEY (conversation_id, number)
     )",
+    ],
 ];
 
 const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS openskill_schema (version BIGINT PRIMARY KEY)";
