@@ -20,6 +20,9 @@ mod in_process;
 pub(crate) async fn start(gateway: &Arc<Gateway>) -> io::Result<Option<Arc<Hosted>>> {
     let Some(mut setup) = gateway.config.agent.clone() else { return Ok(None) };
     setup.config.tracer.clone_from(&gateway.config.tracer);
+    if gateway.config.operations.store.as_ref() == Some(&setup.config.store) {
+        setup.store = gateway.long_running.open_store();
+    }
     let skills = in_process::in_process(Shard { gateway: Arc::clone(gateway), number: 0 });
     let agent = Arc::new(Hosted::start(setup, skills).await.map_err(io::Error::other)?);
     gateway.use_agent(&agent);

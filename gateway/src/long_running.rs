@@ -299,18 +299,12 @@ impl LongRunning {
         found.filter(|(operation, _)| may_see(principal, operation)).ok_or_else(unknown_operation)
     }
 
-    /// Returns the store, which without a configured one has only tasks.
-    ///
-    /// # Errors
-    /// It can't be used now.
-    fn store(&self) -> Result<&Store, SkillError> {
-        self.store.get().ok_or_else(|| {
-            let message = format!("operations can't be used now: {}", self.reason.lock());
-            SkillError::unavailable(message).with_blame(Blame::Gateway)
-        })
+    /// Returns the store, once it is open.
+    pub(crate) fn open_store(&self) -> Option<Store> {
+        self.store.get().cloned()
     }
 
-    /// Returns the store that is configured.
+    /// Returns the store.
     ///
     /// # Errors
     /// There is none, or it can't be used now.

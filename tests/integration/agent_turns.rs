@@ -19,6 +19,7 @@ mod broken;
 mod delegated;
 mod restarts;
 mod secrets;
+mod shared;
 mod unanswered;
 pub(crate) mod wire;
 
@@ -58,12 +59,17 @@ impl Skills {
         setup.with("OPENSKILL_AGENT_STORE", self.store().display())
     }
 
+    /// Without a place for conversations.
+    fn setup_on(&self, database: &str) -> Setup {
+        self.setup().with("OPENSKILL_AGENT_STORE", "").with("OPENSKILL_STORE", database)
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     fn store(&self) -> PathBuf {
-        self.folder.path().join("agent.redb")
+        self.folder.path().join("conversations.sqlite")
     }
 
     /// A file that a skill notes its runs in.

@@ -92,7 +92,7 @@ fn serve(
     let metrics = worker_metrics(settings, workers_wanted)?;
     let McpFiles { secret: mcp_secret, views: mcp_views } = McpFiles::read(raw)?;
     let state = state_folder(raw);
-    let agent = super::agent::setup(settings, raw, state.as_ref().map(|it| it.join("agent.redb")))?;
+    let agent = super::agent::setup(settings, raw, state.as_ref().map(|it| it.join("conversations.sqlite")))?;
     let is_kept_by_default = settings.recorder.store.as_ref().is_some_and(|it| it.is_default);
     if let Some(state) = state.as_ref().filter(|_| is_kept_by_default && raw.project().is_some()) {
         mention_state_of_user(state);
@@ -178,7 +178,7 @@ pub(crate) fn state_folder(raw: &RawSettings) -> Option<PathBuf> {
 /// When a project gets its directory, says where calls and conversations are that were kept for the user.
 fn mention_state_of_user(state: &Path) {
     let Some(user) = state.ancestors().nth(2).filter(|_| !state.exists()) else { return };
-    if user.join("traces").exists() || user.join("agent.redb").exists() {
+    if user.join("traces").exists() || user.join("conversations.sqlite").exists() {
         let (user, state) = (user.display(), state.display());
         print_err(&format!(
             "openskill: calls and conversations of this project are now kept in {state}; those before it had its own \

@@ -114,7 +114,7 @@ mod tests {
             ("OPENSKILL_PYTHON", ".venv/bin/python", "/p/.venv/bin/python"),
             ("OPENSKILL_WORKERS", "dns://w:1,unix:run/w.sock", "dns://w:1,unix:/p/run/w.sock"),
             ("OPENSKILL_TRACE_DIR", "off", "off"),
-            ("OPENSKILL_AGENT_STORE", "state/agent.redb", "/p/state/agent.redb"),
+            ("OPENSKILL_AGENT_STORE", "state/conversations.sqlite", "/p/state/conversations.sqlite"),
             ("OPENSKILL_PYTHON_FIND_LINKS", "https://example.com/x", "https://example.com/x"),
             ("OPENSKILL_STORE", "state/operations.sqlite", "/p/state/operations.sqlite"),
             ("OPENSKILL_STORE", "sqlite:operations.sqlite", "sqlite:/p/operations.sqlite"),

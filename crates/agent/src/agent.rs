@@ -7,6 +7,8 @@ use std::sync::Arc;
 use openskill_identity::shares::Pool;
 use openskill_model::Models;
 use openskill_proto::v1;
+use openskill_store::Store;
+use openskill_store::conversations::Conversation;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -28,6 +30,8 @@ use crate::reservation::{ResumeReason, TurnReservation, TurnReservations};
 use crate::secrets::Secrets;
 use crate::skills::{Caller, SkillGateway, UserIdentity, Validity};
 use crate::turn::{AgentResources, State, Turn, TurnOrigin};
+
+mod upkeep;
 
 /// The maximum size of the secrets of all conversations in memory, in bytes.
 const SECRET_BYTES: usize = 16 << 20;
@@ -76,15 +80,21 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// Opens the store of conversations, and resumes turns that a crash interrupted.
+    /// Opens the store of conversations, and resumes turns that a crash interrupted. `store` is the one that the
+    /// configuration names, if it is open. A database that can't be reached now is opened later.
     ///
     /// # Errors
     /// [`AgentError::Store`]: the conversations can't be opened.
-    pub async fn start(config: AgentConfig, models: Models, skills: Arc<dyn SkillGateway>) -> Result<Self, AgentError> {
-        let journal = Journal::open(&config.store, config.conversation_lifetime)?;
+    pub async fn start(
+        config: AgentConfig,
+        store: Option<Store>,
+        models: Models,
+        skills: Arc<dyn SkillGateway>,
+    ) -> Result<Self, AgentError> {
+        let journal = Journal::new(config.store.clone(), store);
         let shared = AgentResources { config, journal, models, skills, shutdown: CancellationToken::new() };
         let agent = Self(Arc::new(AgentInner {
-            delegates: Delegates::new(&shared)?,
+            delegates: Delegates::new(&shared),
             reservations: TurnReservations::new(shared.config.max_turns),
             shared: Arc::new(shared),
             turns: Mutex::default(),
@@ -93,15 +103,31 @@ impl Agent {
             secret_bytes: Pool::new(SECRET_BYTES),
             closed: CancellationToken::new(),
         }));
-        agent.recover().await?;
+        match agent.open().await {
+            Err(error) if agent.journal().is_shared() => {
+                tracing::warn!(%error, "conversations are unavailable until the store can be reached");
+            }
+            opened => opened?,
+        }
+        agent.start_upkeep();
         Ok(agent)
+    }
+
+    async fn open(&self) -> Result<(), AgentError> {
+        self.journal().open().await?;
+        self.journal().remove_unused(self.0.shared.config.conversation_lifetime).await?;
+        // Another gateway may run turns of a shared store: the upkeep resumes them once their leases have ended.
+        if self.journal().is_shared() { Ok(()) } else { self.recover().await }
     }
 
     /// Resumes all turns that the log says are running.
     pub(crate) async fn recover(&self) -> Result<(), AgentError> {
-        for (principal, conversation) in self.journal().running().await? {
-            tracing::info!(conversation, "resuming a turn after a restart");
-            self.resume(&principal, &conversation, ResumeReason::Anyway).await?;
+        for Conversation { id, principal, .. } in self.journal().abandoned().await? {
+            tracing::info!(conversation = id, "resuming a turn after a restart");
+            match self.resume(&principal, &id, ResumeReason::Anyway).await {
+                Err(AgentError::Elsewhere | AgentError::NoConversation) => {}
+                resumed => drop(resumed?),
+            }
         }
         Ok(())
     }
@@ -129,7 +155,11 @@ impl Agent {
                     return Err(AgentError::NotWaiting);
                 }
                 let events = self.feed(conversation, found.last_number, true);
-                self.steer(&caller.owner, conversation, input).await?;
+                match self.steer(&caller.owner, conversation, input.clone()).await {
+                    // Another gateway continued the turn that was in memory: try again with what it wrote.
+                    Err(AgentError::Elsewhere) => self.steer(&caller.owner, conversation, input).await?,
+                    steered => steered?,
+                }
                 Ok(Accepted { conversation_id: conversation.to_owned(), events })
             }
         }
@@ -226,7 +256,7 @@ impl Agent {
         let events = self.feed(&conversation, state.next_number() - 1, true);
         let secrets = self.secrets_of(principal, &conversation);
         let entry = Entry::Started(started).without_secrets(&secrets);
-        match self.journal().append(&conversation, vec![entry]).await {
+        match self.journal().append_at(&conversation, state.next_number(), vec![entry]).await {
             Ok(written) => written.into_iter().for_each(|it| state.apply(it)),
             Err(error) => {
                 if is_new {
@@ -312,6 +342,13 @@ impl Agent {
 
     /// Cancels a turn and waits until it has ended. It may also end for another reason first.
     async fn cancel(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
+        match self.cancel_here(principal, conversation).await {
+            Err(AgentError::Elsewhere) => self.cancel_elsewhere(principal, conversation).await,
+            cancelled => cancelled,
+        }
+    }
+
+    async fn cancel_here(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
         // A turn that is about to be unloaded has to resume first.
         while let Some(turn) = self.resume(principal, conversation, ResumeReason::ToEnd).await? {
             turn.cancel.cancel();
@@ -337,7 +374,10 @@ impl Agent {
         let _locked = self.0.locks.lock(conversation).await;
         let running = self.0.turns.lock().get(conversation).map(|it| Arc::clone(&it.turn));
         if let Some(turn) = running.filter(|it| !it.is_retired()) {
-            return Ok(Some(turn));
+            if !self.journal().is_shared() || self.journal().is_own(conversation).await? {
+                return Ok(Some(turn));
+            }
+            turn.abandon().await;
         }
         let bytes = self.journal().bytes(principal, conversation).await?;
         let reservation = match self.0.reservations.reserve(principal, bytes) {
@@ -346,7 +386,18 @@ impl Agent {
             }
             reservation => reservation?,
         };
-        let state = self.journal().fold(conversation, State::from_entries).await?;
+        if self.journal().is_shared() && !self.journal().claim(conversation).await? {
+            let state = self.journal().get(principal, conversation).await?.state();
+            let is_open = matches!(state, v1::ConversationState::Running | v1::ConversationState::Waiting);
+            return if is_open { Err(AgentError::Elsewhere) } else { Ok(None) };
+        }
+        let state = match self.journal().fold(conversation, State::from_entries).await {
+            Ok(state) => state,
+            Err(error) => {
+                self.journal().release(conversation).await;
+                return Err(error);
+            }
+        };
         if state.is_over() {
             return Ok(None);
         }
@@ -370,6 +421,9 @@ impl Agent {
         let task = tokio::spawn(async move {
             runs.run().await;
             drop(slot);
+            if runs.end_entry().is_none() {
+                runs.release().await;
+            }
             if let Some(inner) = inner.upgrade() {
                 Self(inner).forget(&runs);
             }

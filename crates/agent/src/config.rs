@@ -1,28 +1,19 @@
 //! The configuration of an agent.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use openskill_model::Tokens;
 use openskill_proto::v1;
+use openskill_store::Location;
 use openskill_telemetry::trace::Tracer;
 
 use crate::entry::Limits;
-
-/// Where conversations are stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreLocation {
-    /// A file. Conversations survive a restart.
-    File(PathBuf),
-    /// In memory. Conversations are lost when the process ends.
-    Memory,
-}
 
 /// The configuration of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// Where conversations are stored.
-    pub store: StoreLocation,
+    pub store: Location,
     /// The default limits of a turn.
     pub limits: Limits,
     /// The maximum limits that a message can request.
@@ -113,7 +104,7 @@ impl AgentConfig {
 impl Default for AgentConfig {
     fn default() -> Self {
         Self {
-            store: StoreLocation::Memory,
+            store: Location::Memory,
             limits: Limits::default(),
             most: Limits {
                 max_tool_calls: 50,

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use openskill_identity::shares::Pool;
 use openskill_proto::v1::chat_event::Event;
+use openskill_store::Location;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{AgentConfig, StoreLocation};
+use crate::config::AgentConfig;
 use crate::delegation::{SubAgentResult, SubAgentTask};
 use crate::entry::{Entry, Started};
 use crate::error::{AgentError, Bound, check_text};
@@ -28,17 +29,17 @@ pub(crate) struct Delegates {
 impl Delegates {
     /// Creates the runner. Sub-agents share the models and skills of `agent`. They continue after the agent's
     /// shutdown until their callers stop them.
-    pub(crate) fn new(agent: &AgentResources) -> Result<Self, AgentError> {
-        let config = AgentConfig { store: StoreLocation::Memory, ..agent.config.clone() };
+    pub(crate) fn new(agent: &AgentResources) -> Self {
+        let config = AgentConfig { store: Location::Memory, ..agent.config.clone() };
         let shared = AgentResources {
-            journal: Journal::open(&config.store, config.conversation_lifetime)?,
+            journal: Journal::new(Location::Memory, None),
             models: agent.models.clone(),
             skills: Arc::clone(&agent.skills),
             shutdown: CancellationToken::new(),
             config,
         };
         let (slots, memory) = (Pool::new(shared.config.max_turns), Pool::new(TURN_MEMORY_BYTES));
-        Ok(Self { slots, memory, shared: Arc::new(shared) })
+        Self { slots, memory, shared: Arc::new(shared) }
     }
 
     /// Runs a sub-agent until it answers or `cancel` is triggered.
@@ -79,7 +80,7 @@ impl Delegates {
         let mut events = journal.watch(id);
         let memory =
             self.memory.take(caller.owner.principal.as_str(), turn_bytes(0)).ok_or(AgentError::Full(Bound::Memory))?;
-        let state = State::from_entries(journal.append(id, vec![Entry::Started(started)]).await?);
+        let state = State::from_entries(journal.append_at(id, 1, vec![Entry::Started(started)]).await?);
         let origin = TurnOrigin { principal: caller.owner.principal.clone(), parent: caller.parent };
         let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), state, memory, false);
         let watching = async {

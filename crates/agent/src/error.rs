@@ -26,6 +26,11 @@ pub enum AgentError {
     /// A turn of this conversation is still running or waiting.
     #[error("a turn of this conversation is already running: wait for its `done` event, or cancel it")]
     Busy,
+    /// Another gateway runs a turn of this conversation, or has just written to it.
+    #[error(
+        "another gateway runs a turn of this conversation: wait for its `done` or `waiting` event, then send again"
+    )]
+    Elsewhere,
     /// The turn is not waiting for this answer or decision.
     #[error("no request is waiting for this answer: the request was answered, has expired, or never existed")]
     NotWaiting,
@@ -53,7 +58,7 @@ impl AgentError {
             Self::Invalid(_) | Self::NotWaiting => ErrorCode::InvalidArgument,
             Self::Revoked => ErrorCode::Unauthenticated,
             Self::Forbidden => ErrorCode::PermissionDenied,
-            Self::Busy => ErrorCode::ConversationBusy,
+            Self::Busy | Self::Elsewhere => ErrorCode::ConversationBusy,
             Self::TooManyTurns(_) | Self::Full(_) => ErrorCode::Overloaded,
             Self::Store(_) | Self::Shutdown => ErrorCode::Unavailable,
         }

@@ -1,5 +1,7 @@
 //! A client's stream of a conversation's events: first stored events, then new ones.
 
+use std::time::Duration;
+
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::v1;
 use tokio::sync::broadcast::Receiver;
@@ -8,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::AgentError;
 use crate::journal::{Journal, WatchEvent};
+
+/// How often a watcher looks for entries that another gateway wrote.
+const POLL: Duration = Duration::from_millis(500);
 
 /// A stream of a conversation's events.
 pub type Events = BoxStream<'static, Result<v1::ChatEvent, AgentError>>;
@@ -70,7 +75,18 @@ impl Reader {
                 continue;
             }
             let Some(updates) = &mut self.updates else { return Ok(None) };
-            match updates.recv().await {
+            let update = if self.journal.is_shared() {
+                let Ok(update) = tokio::time::timeout(POLL, updates.recv()).await else {
+                    // Another gateway may have written or deleted it.
+                    let Some(last) = self.journal.last_number(&self.conversation).await? else { return Ok(None) };
+                    self.is_behind = last > self.last;
+                    continue;
+                };
+                update
+            } else {
+                updates.recv().await
+            };
+            match update {
                 Ok(WatchEvent::Event(event)) if event.number == 0 => return Ok(Some(*event)),
                 Ok(WatchEvent::Event(event)) if event.number > self.last => {
                     self.last = event.number;

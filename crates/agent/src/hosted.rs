@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_model::Models;
+use openskill_store::{Location, Store};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Accepted, Agent, Input};
-use crate::config::{AgentConfig, StoreLocation};
+use crate::config::AgentConfig;
 use crate::delegation::{SubAgentResult, SubAgentTask};
 use crate::error::AgentError;
 use crate::skills::{Caller, SkillGateway};
@@ -23,6 +24,8 @@ const NICE: i32 = 10;
 pub struct Setup {
     /// The agent's configuration.
     pub config: AgentConfig,
+    /// The store at the location that `config` names, if this process has opened it.
+    pub store: Option<Store>,
     /// The available models. Without models, the router answers.
     pub models: Models,
     /// Whether to fall back to memory if the file can't be opened. Used for the default file, which no setting
@@ -134,11 +137,11 @@ impl Hosted {
 
 /// Opens the conversations at their configured location. Falls back to memory if allowed.
 async fn open(setup: Setup, skills: Arc<dyn SkillGateway>) -> Result<Agent, AgentError> {
-    let Setup { config, models, or_memory } = setup;
-    match Agent::start(config.clone(), models.clone(), Arc::clone(&skills)).await {
-        Err(AgentError::Store(reason)) if or_memory && config.store != StoreLocation::Memory => {
+    let Setup { config, store, models, or_memory } = setup;
+    match Agent::start(config.clone(), store, models.clone(), Arc::clone(&skills)).await {
+        Err(AgentError::Store(reason)) if or_memory && config.store != Location::Memory => {
             tracing::warn!(reason, "conversations are kept in memory only: set OPENSKILL_AGENT_STORE to another file");
-            Agent::start(AgentConfig { store: StoreLocation::Memory, ..config }, models, skills).await
+            Agent::start(AgentConfig { store: Location::Memory, ..config }, None, models, skills).await
         }
         started => started,
     }
@@ -157,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn its_thread_gives_way_to_those_that_serve_calls() {
-        let setup = Setup { config: AgentConfig::default(), models: Models::none(), or_memory: false };
+        let setup = Setup { config: AgentConfig::default(), store: None, models: Models::none(), or_memory: false };
         let skills =
             Arc::new(RemoteGateway::new(Endpoint::from_static("http://127.0.0.1:1"), None, |it| it.connect_lazy()));
         let hosted = Hosted::start(setup, skills).await.unwrap();

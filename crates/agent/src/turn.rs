@@ -117,6 +117,8 @@ pub(crate) struct Turn {
     spans: TurnSpans,
     pictures: Mutex<Pictures>,
     is_retired: AtomicBool,
+    /// Whether another gateway has continued the turn, so that this one must not write.
+    is_abandoned: AtomicBool,
     pub(crate) cancel: CancellationToken,
     /// The turn's share of the memory limit.
     memory: Arc<Mutex<Share>>,
@@ -186,6 +188,7 @@ impl Turn {
             pending_calls: Mutex::default(),
             questions: Mutex::default(),
             is_retired: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
             memory: Arc::new(Mutex::new(memory)),
             left: CancellationToken::new(),
             failure: Mutex::default(),
@@ -211,7 +214,9 @@ impl Turn {
             done => done,
         };
         self.is_retired.store(true, Ordering::Release);
-        if let Err(error) = done {
+        if done == Err(AgentError::Elsewhere) {
+            tracing::debug!(conversation = self.conversation, "another gateway continues the turn");
+        } else if let Err(error) = done {
             tracing::error!(conversation = self.conversation, %error, "the turn stopped");
             let done =
                 v1::TurnDone { end: v1::TurnEnd::Failed.into(), error: error.to_string(), ..v1::TurnDone::default() };
@@ -223,6 +228,18 @@ impl Turn {
     /// Waits until [`Turn::run`] returns.
     pub(crate) async fn wait_until_stopped(&self) {
         self.left.cancelled().await;
+    }
+
+    /// Ends the work on a turn that another gateway has continued. Writes nothing.
+    pub(crate) async fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+        self.cancel.cancel();
+        self.wait_until_stopped().await;
+    }
+
+    /// Lets another gateway continue the turn, which does not run here any more.
+    pub(crate) async fn release(&self) {
+        self.shared.journal.release(&self.conversation).await;
     }
 
     /// Returns why the turn stopped without an end entry. `None` if it did not stop this way.
@@ -283,15 +300,24 @@ impl Turn {
 
     /// Like [`Turn::write`], for callers that already hold the lock.
     async fn append(&self, writing: OwnedMutexGuard<()>, entries: Vec<Entry>) -> Result<(), AgentError> {
+        if self.is_abandoned.load(Ordering::Acquire) {
+            return Err(AgentError::Elsewhere);
+        }
         let (journal, conversation) = (self.shared.journal.clone(), self.conversation.clone());
         let entries: Vec<_> = entries.into_iter().map(|it| it.without_secrets(&self.secrets)).collect();
         // These entries are already in the log when memory is counted. An answer must wake the turn and an end
         // must finish it, so both may exceed the share of memory.
         let is_due = matches!(entries.last(), Some(Entry::Answered(_) | Entry::ApprovalDecided(_) | Entry::Ended(_)));
+        // While no call runs here, any gateway may go on with what the user says.
+        let is_free = matches!(entries.last(), Some(Entry::Waiting { .. })) && self.pending_calls.lock().running == 0;
         let (state, changed, memory) = (Arc::clone(&self.state), self.changed.clone(), Arc::clone(&self.memory));
         // Use a separate task: if the caller is cancelled, the state must still apply what is in the log.
         let appended = tokio::spawn(async move {
-            let written = journal.append(&conversation, entries).await?;
+            let number = state.lock().next_number();
+            let written = journal.append_at(&conversation, number, entries).await?;
+            if is_free {
+                journal.release(&conversation).await;
+            }
             let bytes = turn_bytes(written.iter().map(|it| it.bytes).sum()) - turn_bytes(0);
             {
                 let mut state = state.lock();

@@ -1,9 +1,11 @@
 //! Metadata of conversations, which is available without reading their entries.
 
 use openskill_proto::v1;
+use openskill_store::conversations::{Conversation, Phase};
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{Entry, Stamped};
+use crate::error::AgentError;
 
 /// The maximum length of a title, in characters.
 const MAX_TITLE: usize = 80;
@@ -50,6 +52,29 @@ impl Meta {
         Self { principal, created_us: now, used_us: now, ..Self::default() }
     }
 
+    pub(super) fn from_row(row: &Conversation) -> Result<Self, AgentError> {
+        serde_json::from_slice(&row.metadata).map_err(unreadable)
+    }
+
+    /// Returns the row of a conversation that `gateway` writes.
+    pub(super) fn to_row(&self, id: &str, gateway: &str) -> Result<Conversation, AgentError> {
+        let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        Ok(Conversation {
+            id: id.to_owned(),
+            principal: self.principal.clone(),
+            used_us: integer(self.used_us),
+            last_number: integer(self.last),
+            room_bytes: integer(self.room() as u64),
+            phase: match self.state {
+                State::New | State::Idle => Phase::Over,
+                State::Running => Phase::Running,
+                State::Waiting => Phase::Waiting,
+            },
+            gateway: gateway.to_owned(),
+            metadata: serde_json::to_vec(self).map_err(unreadable)?,
+        })
+    }
+
     /// Updates the metadata with a new entry.
     pub(super) fn apply(&mut self, stamped: &Stamped) {
         (self.last, self.used_us) = (stamped.number, stamped.time_us.max(self.used_us));
@@ -80,8 +105,7 @@ impl Meta {
 
     /// Returns the space reserved for the end of the turn, in bytes.
     pub(super) fn reserve(&self) -> usize {
-        // Earlier releases did not record the reserve.
-        if self.is_over() { 0 } else { self.reserve.max(RESERVE_BYTES) }
+        if self.is_over() { 0 } else { self.reserve }
     }
 
     /// Returns the space used by the conversation in bytes: its entries and its reserve.
@@ -105,4 +129,9 @@ impl Meta {
             state: self.state as i32,
         }
     }
+}
+
+/// Returns the error for stored data that is not in the format of this program.
+pub(super) fn unreadable(error: serde_json::Error) -> AgentError {
+    AgentError::Store(format!("the stored data can't be read: {error}"))
 }

@@ -1,19 +1,22 @@
-//! Accounts for the space of conversations, which principals share fairly. Changes are counted before they are
-//! written.
+//! Limits the space of conversations, which principals share fairly.
+//!
+//! Each write compares itself with what the store adds up. Writes at the same time don't see each other, so together
+//! they may exceed a limit by little.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use openskill_identity::shares::{Pool, Share};
+use openskill_identity::shares::is_fair;
+use openskill_store::Location;
+use openskill_store::conversations::{Conversation, ConversationUsage, Phase};
 
 use super::meta::Meta;
-use crate::config::StoreLocation;
 use crate::entry::Stamped;
 use crate::error::{AgentError, Bound};
 
-/// The maximum total size of all conversations in bytes, for a store in memory and in a file.
+/// The maximum total size of all conversations in bytes, for a store in memory and for others.
 const MEMORY_BYTES: usize = 32 << 20;
-const FILE_BYTES: usize = 1 << 30;
+const DISK_BYTES: usize = 1 << 30;
 
 /// The maximum number of conversations.
 const MAX_CONVERSATIONS: usize = 10_000;
@@ -28,66 +31,52 @@ const MAX_ENTRIES: u64 = 100_000;
 /// The maximum size of an entry as JSON, in bytes.
 const MAX_ENTRY_BYTES: usize = 8 << 20;
 
-/// The used space of all conversations in a journal.
+/// The limits of all conversations in a store.
 #[derive(Debug)]
 pub(super) struct Space {
-    bytes: Pool,
-    slots: Pool,
-    rooms: HashMap<String, ConversationSpace>,
-}
-
-/// The used space of a conversation.
-#[derive(Debug)]
-struct ConversationSpace {
-    bytes: Share,
-    _slot: Share,
+    bytes: usize,
+    conversations: usize,
 }
 
 impl Space {
-    pub(super) fn new(location: &StoreLocation) -> Self {
-        let bytes = if *location == StoreLocation::Memory { MEMORY_BYTES } else { FILE_BYTES };
+    pub(super) fn new(location: &Location) -> Self {
+        let bytes = if *location == Location::Memory { MEMORY_BYTES } else { DISK_BYTES };
         Self::with_limits(bytes, MAX_CONVERSATIONS)
     }
 
     pub(super) fn with_limits(bytes: usize, conversations: usize) -> Self {
-        Self { bytes: Pool::new(bytes), slots: Pool::new(conversations), rooms: HashMap::new() }
+        Self { bytes, conversations }
     }
 
-    /// Removes conversations from `all` until the rest fits the limits. Returns the ids of the removed
-    /// conversations, which must be deleted.
-    pub(super) fn trim(&self, all: &mut Vec<(String, Meta)>) -> Vec<String> {
-        let mut surplus = take_surplus(all, self.bytes.limit(), Meta::room);
-        surplus.extend(take_surplus(all, self.slots.limit(), |_| 1));
-        surplus
+    /// Whether conversations use more than the limits.
+    pub(super) fn is_exceeded(&self, usage: ConversationUsage) -> bool {
+        size(usage.total_bytes) > self.bytes || size(usage.total_count) > self.conversations
     }
 
-    /// Counts an existing conversation, even if this exceeds the limits.
-    pub(super) fn count(&mut self, id: &str, meta: &Meta) {
-        let (mut bytes, mut slot) =
-            (self.bytes.share(meta.principal.as_str()), self.slots.share(meta.principal.as_str()));
-        bytes.count(meta.room());
-        slot.count(1);
-        self.rooms.insert(id.to_owned(), ConversationSpace { bytes, _slot: slot });
+    /// Returns the conversations that must be deleted so that the rest fits the limits.
+    pub(super) fn surplus(&self, all: &[Conversation]) -> Vec<Conversation> {
+        let mut kept: Vec<_> = all.iter().collect();
+        let mut surplus = take_surplus(&mut kept, self.bytes, |it| size(it.room_bytes));
+        surplus.extend(take_surplus(&mut kept, self.conversations, |_| 1));
+        surplus.into_iter().cloned().collect()
     }
 
-    /// Reserves space for a new conversation.
-    pub(super) fn begin(&mut self, id: &str, principal: &str) -> Result<(), AgentError> {
-        let slot = self.slots.take(principal, 1).ok_or(AgentError::Full(Bound::Conversations))?;
-        let bytes = self.bytes.share(principal);
-        self.rooms.insert(id.to_owned(), ConversationSpace { bytes, _slot: slot });
-        Ok(())
+    /// Checks whether a principal may have one more conversation.
+    pub(super) fn check_new(&self, usage: ConversationUsage) -> Result<(), AgentError> {
+        let (mine, used) = (size(usage.own_count), size(usage.total_count));
+        let holders = size(usage.principals) + usize::from(mine == 0);
+        let fits = used < self.conversations && is_fair(mine + 1, used, self.conversations, holders);
+        if fits { Ok(()) } else { Err(AgentError::Full(Bound::Conversations)) }
     }
 
-    /// Reserves space for new entries. Changes nothing on failure. `before` and `after` are the metadata without
-    /// and with the entries.
-    pub(super) fn take(
-        &mut self,
-        id: &str,
+    /// Checks whether new entries fit. `before` and `after` are the metadata without and with them.
+    pub(super) fn check(
+        &self,
+        usage: ConversationUsage,
         before: &Meta,
         after: &Meta,
         entries: &[Stamped],
     ) -> Result<(), AgentError> {
-        let room = self.rooms.get_mut(id).ok_or(AgentError::NoConversation)?;
         if entries.iter().any(|it| it.bytes > MAX_ENTRY_BYTES) {
             return Err(AgentError::Full(Bound::Event));
         }
@@ -97,42 +86,36 @@ impl Space {
         if is_long && !is_reserved {
             return Err(AgentError::Full(Bound::Conversation));
         }
-        if room.bytes.resize(after.room()) { Ok(()) } else { Err(AgentError::Full(Bound::Bytes)) }
-    }
-
-    /// Restores a conversation's count after a failed write. `meta` is `None` if the conversation does not exist.
-    pub(super) fn restore(&mut self, id: &str, meta: Option<&Meta>) {
-        match (meta, self.rooms.get_mut(id)) {
-            (Some(meta), Some(room)) => {
-                if !room.bytes.resize(meta.room()) {
-                    room.bytes.count(meta.room() - room.bytes.amount());
-                }
-            }
-            (None, _) => self.remove(id),
-            (Some(_), None) => {}
-        }
-    }
-
-    /// Releases the space of a deleted conversation.
-    pub(super) fn remove(&mut self, id: &str) {
-        self.rooms.remove(id);
+        let more = after.room().saturating_sub(before.room());
+        let (mine, used) = (size(usage.own_bytes) + more, size(usage.total_bytes));
+        let fits = used + more <= self.bytes && is_fair(mine, used, self.bytes, size(usage.principals));
+        if more == 0 || fits { Ok(()) } else { Err(AgentError::Full(Bound::Bytes)) }
     }
 }
 
-/// Removes conversations that exceed a limit from `all`, and returns their ids. Repeatedly picks the principal
-/// with the highest usage, and removes its oldest conversation without an open turn. Once the limit is exceeded,
-/// frees a fifth of it, because without free space no principal could write.
-fn take_surplus(all: &mut Vec<(String, Meta)>, limit: usize, amount: impl Fn(&Meta) -> usize) -> Vec<String> {
-    let mut total: usize = all.iter().map(|(_, meta)| amount(meta)).sum();
+/// What counts against a limit is never negative.
+fn size(number: i64) -> usize {
+    usize::try_from(number).unwrap_or_default()
+}
+
+/// Removes conversations that exceed a limit from `all`, and returns them. Repeatedly picks the principal with the
+/// highest usage, and removes its oldest conversation without an open turn. Once the limit is exceeded, frees a fifth
+/// of it, because without free space no principal could write.
+fn take_surplus<'a>(
+    all: &mut Vec<&'a Conversation>,
+    limit: usize,
+    amount: impl Fn(&Conversation) -> usize,
+) -> Vec<&'a Conversation> {
+    let mut total: usize = all.iter().map(|it| amount(it)).sum();
     if total <= limit {
         return Vec::new();
     }
     let mut holders: HashMap<_, (usize, Vec<_>)> = HashMap::new();
-    for (id, meta) in all.iter() {
-        let (held, ended) = holders.entry(meta.principal.as_str()).or_default();
-        *held += amount(meta);
-        if meta.is_over() {
-            ended.push((Reverse(meta.used_us), id, amount(meta)));
+    for it in all.iter() {
+        let (held, ended) = holders.entry(it.principal.as_str()).or_default();
+        *held += amount(it);
+        if it.phase == Phase::Over {
+            ended.push((Reverse(it.used_us), it.id.as_str(), amount(it)));
         }
     }
     holders.values_mut().for_each(|(_, ended)| ended.sort_unstable());
@@ -142,11 +125,12 @@ fn take_surplus(all: &mut Vec<(String, Meta)>, limit: usize, amount: impl Fn(&Me
         let Some((held, mut ended)) = holders.pop() else { break };
         // A principal that only has open turns is not pushed back onto the heap.
         if let Some((_, id, freed)) = ended.pop() {
-            surplus.insert(id.clone());
+            surplus.insert(id);
             total -= freed;
             holders.push((held - freed, ended));
         }
     }
-    all.retain(|(id, _)| !surplus.contains(id));
-    surplus.into_iter().collect()
+    let (removed, kept) = all.iter().partition(|it| surplus.contains(it.id.as_str()));
+    *all = kept;
+    removed
 }

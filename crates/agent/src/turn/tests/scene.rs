@@ -297,7 +297,7 @@ impl Scene {
         let skills = Arc::new(Counting::default());
         let models = Models::from_models(vec![Arc::new(Scripted(Box::new(script)))]);
         let shared: Arc<dyn SkillGateway> = Arc::clone(&skills) as _;
-        let agent = Agent::start(config.clone(), models.clone(), shared).await.unwrap();
+        let agent = Agent::start(config.clone(), None, models.clone(), shared).await.unwrap();
         Self { agent, skills, config, models }
     }
 
@@ -307,7 +307,7 @@ impl Scene {
         self.agent.shutdown().await;
         let entries = self.agent.journal().read(conversation, 0, 1000).await.unwrap();
         let shared: Arc<dyn SkillGateway> = Arc::clone(&self.skills) as _;
-        let agent = Agent::start(self.config.clone(), self.models.clone(), shared).await.unwrap();
+        let agent = Agent::start(self.config.clone(), None, self.models.clone(), shared).await.unwrap();
         let id = agent.journal().create(principal).await.unwrap();
         agent.journal().append(&id, entries.into_iter().map(|it| it.entry).collect()).await.unwrap();
         agent.recover().await.unwrap();

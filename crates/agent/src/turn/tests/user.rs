@@ -37,7 +37,7 @@ pub(super) fn decision(request_id: &str, decision: Decision) -> UserDecision {
 /// Creates a turn with these entries that is not running, without any share of memory.
 async fn turn_of(entries: Vec<Entry>) -> Turn {
     let config = AgentConfig::default();
-    let journal = Journal::open(&config.store, config.conversation_lifetime).unwrap();
+    let journal = Journal::open_at(config.store.clone()).await.unwrap();
     let id = journal.create("").await.unwrap();
     let state = State::from_entries(journal.append(&id, entries).await.unwrap());
     let skills: Arc<dyn SkillGateway> = Arc::new(Counting::default());
