@@ -34,12 +34,14 @@ async fn a_conversation_is_listed_watched_and_continued_at_another_gateway() {
     assert_eq!(answer["done"]["end"], "waiting", "{answer}");
     let id = answer["conversation_id"].as_str().unwrap();
     let listed = other.get("/agent/conversations").await.json();
-    assert_eq!((&listed["conversations"][0]["id"], &listed["conversations"][0]["title"]), (&json!(id), &json!("wipe it")));
+    assert_eq!(
+        (&listed["conversations"][0]["id"], &listed["conversations"][0]["title"]),
+        (&json!(id), &json!("wipe it"))
+    );
 
     // A watcher at the first gateway sees what the other one writes.
     let mut agent = AgentServiceClient::new(one.channel().await);
-    let request =
-        WatchConversationRequest { conversation_id: id.to_owned(), ..WatchConversationRequest::default() };
+    let request = WatchConversationRequest { conversation_id: id.to_owned(), ..WatchConversationRequest::default() };
     let mut watched = agent.watch_conversation(request).await.unwrap().into_inner();
     let decision = |events: &[(String, Value)]| {
         let request_id = all(events, "approval_required").last().unwrap()["request_id"].clone();
@@ -48,9 +50,7 @@ async fn a_conversation_is_listed_watched_and_continued_at_another_gateway() {
     let answer = chat(&other, decision(&events(&other, id).await)).await;
     assert_eq!((&answer["done"]["end"], &answer["done"]["text"]), (&json!("completed"), &json!("it is gone")));
     assert_eq!(skills.runs("wiped"), 1);
-    let done = async {
-        while !matches!(watched.message().await.unwrap().unwrap().event, Some(Event::Done(_))) {}
-    };
+    let done = async { while !matches!(watched.message().await.unwrap().unwrap().event, Some(Event::Done(_))) {} };
     tokio::time::timeout(PATIENCE, done).await.unwrap();
 
     // The first gateway still has its turn in memory, which no longer counts.

@@ -48,7 +48,7 @@ async fn restart(
     skills.release.store(release, Ordering::Relaxed);
     let models = Models::from_models(vec![Arc::new(Scripted(Box::new(script)))]);
     let shared: Arc<dyn SkillGateway> = Arc::clone(&skills) as _;
-    let agent = Agent::start(AgentConfig::default(), models, shared).await.unwrap();
+    let agent = Agent::start(AgentConfig::default(), None, models, shared).await.unwrap();
     let journal = agent.journal();
     let id = journal.create("").await.unwrap();
     journal.append(&id, before.iter().map(|it| it.entry.clone()).collect()).await.unwrap();
