@@ -1,4 +1,7 @@
 //! The agent: checks who owns a conversation, and runs at most one turn per conversation.
+//!
+//! - `steer`: brings inputs to a turn
+//! - `upkeep`: what it does from time to time
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +25,6 @@ use crate::error::{AgentError, check_text};
 use crate::feed;
 pub use crate::feed::Events;
 pub use crate::input::Input;
-use crate::input::permits;
 pub(crate) use crate::input::request_id;
 use crate::journal::{Journal, new_id};
 use crate::locks::Locks;
@@ -31,6 +33,7 @@ use crate::secrets::Secrets;
 use crate::skills::{Caller, SkillGateway, UserIdentity, Validity};
 use crate::turn::{AgentResources, State, Turn, TurnOrigin};
 
+mod steer;
 mod upkeep;
 
 /// The maximum size of the secrets of all conversations in memory, in bytes.
@@ -320,91 +323,6 @@ impl Agent {
         })
     }
 
-    /// Delivers answers, a decision or a cancellation to the waiting turn.
-    async fn steer(&self, owner: &UserIdentity, conversation: &str, input: Input) -> Result<(), AgentError> {
-        let principal = owner.principal.as_str();
-        if matches!(input, Input::Cancel(_)) {
-            self.check_validity(owner)?;
-            return self.cancel(principal, conversation).await;
-        }
-        let turn = self.resume(principal, conversation, ResumeReason::ToWork).await?.ok_or(AgentError::NotWaiting)?;
-        turn.check_sender(owner, permits(&input)).await?;
-        match input {
-            Input::Answers(answers) => turn.answer(answers).await?,
-            Input::Decision(decision) => turn.decide(decision).await?,
-            Input::Message(_) | Input::Cancel(_) => {}
-        }
-        // The turn may have been unloaded in the meantime. The input is in the log, so resume the turn in any
-        // case.
-        self.resume(principal, conversation, ResumeReason::Anyway).await?;
-        Ok(())
-    }
-
-    /// Cancels a turn and waits until it has ended. It may also end for another reason first.
-    async fn cancel(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
-        match self.cancel_here(principal, conversation).await {
-            Err(AgentError::Elsewhere) => self.cancel_elsewhere(principal, conversation).await,
-            cancelled => cancelled,
-        }
-    }
-
-    async fn cancel_here(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
-        // A turn that is about to be unloaded has to resume first.
-        while let Some(turn) = self.resume(principal, conversation, ResumeReason::ToEnd).await? {
-            turn.cancel.cancel();
-            turn.wait_until_stopped().await;
-            if self.0.shared.shutdown.is_cancelled() {
-                return Err(AgentError::Shutdown);
-            }
-            if let Some(error) = turn.failure() {
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the turn of a conversation, and loads it into memory if necessary. Returns `None` if the turn has
-    /// ended.
-    async fn resume(
-        &self,
-        principal: &str,
-        conversation: &str,
-        why: ResumeReason,
-    ) -> Result<Option<Arc<Turn>>, AgentError> {
-        let _locked = self.0.locks.lock(conversation).await;
-        let running = self.0.turns.lock().get(conversation).map(|it| Arc::clone(&it.turn));
-        if let Some(turn) = running.filter(|it| !it.is_retired()) {
-            if !self.journal().is_shared() || self.journal().is_own(conversation).await? {
-                return Ok(Some(turn));
-            }
-            turn.abandon().await;
-        }
-        let bytes = self.journal().bytes(principal, conversation).await?;
-        let reservation = match self.0.reservations.reserve(principal, bytes) {
-            Err(_) if why != ResumeReason::ToWork => {
-                self.0.reservations.reserve_beyond_limits(principal, bytes, why).await
-            }
-            reservation => reservation?,
-        };
-        if self.journal().is_shared() && !self.journal().claim(conversation).await? {
-            let state = self.journal().get(principal, conversation).await?.state();
-            let is_open = matches!(state, v1::ConversationState::Running | v1::ConversationState::Waiting);
-            return if is_open { Err(AgentError::Elsewhere) } else { Ok(None) };
-        }
-        let state = match self.journal().fold(conversation, State::from_entries).await {
-            Ok(state) => state,
-            Err(error) => {
-                self.journal().release(conversation).await;
-                return Err(error);
-            }
-        };
-        if state.is_over() {
-            return Ok(None);
-        }
-        let origin = TurnOrigin { principal: principal.to_owned(), parent: None };
-        Ok(Some(self.spawn(origin, conversation, state, reservation, true)))
-    }
-
     fn spawn(
         &self,
         origin: TurnOrigin,
@@ -421,9 +339,7 @@ impl Agent {
         let task = tokio::spawn(async move {
             runs.run().await;
             drop(slot);
-            if runs.end_entry().is_none() {
-                runs.release().await;
-            }
+            runs.release_if_stopped().await;
             if let Some(inner) = inner.upgrade() {
                 Self(inner).forget(&runs);
             }

@@ -16,7 +16,7 @@
 //! - `secrets`: users' secrets, in memory only; `locks`: one lock per conversation; `reservation`: limits on turns
 //! - [`router`]: chooses a skill by rules if there is no model
 //! - [`entry`]: the entries of a conversation's log; [`event`]: the corresponding events for clients
-//! - [`journal`]: the logs, on disk or in memory
+//! - [`journal`]: the logs, in a store that gateways may share
 //! - [`context`]: the model's view of a conversation
 //! - [`faces`]: gRPC and REST; [`hosted`]: the agent that they serve, on a separate thread
 //! - [`skills`]: the interface to a gateway; [`remote`]: a gateway over gRPC

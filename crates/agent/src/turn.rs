@@ -237,9 +237,11 @@ impl Turn {
         self.wait_until_stopped().await;
     }
 
-    /// Lets another gateway continue the turn, which does not run here any more.
-    pub(crate) async fn release(&self) {
-        self.shared.journal.release(&self.conversation).await;
+    /// Lets another gateway continue a turn that stopped early, because of a shutdown or a failure.
+    pub(crate) async fn release_if_stopped(&self) {
+        if self.shared.shutdown.is_cancelled() || self.failure().is_some() {
+            self.shared.journal.release(&self.conversation).await;
+        }
     }
 
     /// Returns why the turn stopped without an end entry. `None` if it did not stop this way.

@@ -1,9 +1,8 @@
 //! What an agent does from time to time: it deletes conversations that nobody uses. In a shared store, it also renews
 //! the leases of its turns, and continues turns of gateways that are gone.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use openskill_proto::v1;
 
 use super::Agent;
 use crate::error::AgentError;
@@ -13,15 +12,10 @@ use crate::journal::LEASE;
 const RENEWAL: Duration = Duration::from_secs(1);
 const SWEEP: Duration = Duration::from_secs(600);
 
-/// How often it is checked whether another gateway has cancelled a turn, and how many times.
-const CANCEL_POLL: Duration = Duration::from_millis(500);
-const CANCEL_POLLS: usize = 20;
-
 impl Agent {
     /// Starts the upkeep, which ends with the agent.
     pub(super) fn start_upkeep(&self) {
-        let (inner, pause) =
-            (std::sync::Arc::downgrade(&self.0), if self.journal().is_shared() { RENEWAL } else { SWEEP });
+        let (inner, pause) = (Arc::downgrade(&self.0), if self.journal().is_shared() { RENEWAL } else { SWEEP });
         tokio::spawn(async move {
             let (mut renewing_since, mut swept) = (None, Instant::now());
             loop {
@@ -63,18 +57,5 @@ impl Agent {
             }
         }
         Ok(())
-    }
-
-    /// Lets the gateway that runs a turn cancel it, and waits until it has ended.
-    pub(super) async fn cancel_elsewhere(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
-        self.journal().request_cancel(conversation).await?;
-        for _ in 0..CANCEL_POLLS {
-            let state = self.journal().get(principal, conversation).await?.state();
-            if !matches!(state, v1::ConversationState::Running | v1::ConversationState::Waiting) {
-                return Ok(());
-            }
-            tokio::time::sleep(CANCEL_POLL).await;
-        }
-        Err(AgentError::Elsewhere)
     }
 }
