@@ -1,5 +1,6 @@
 //! Gateways with one database share conversations.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use openskill_proto::v1::WatchConversationRequest;
@@ -18,9 +19,9 @@ async fn a_conversation_is_listed_watched_and_continued_at_another_gateway() {
     let Some(programs) = Postgres::or_skip() else { return };
     let server = Server::start(&programs).await;
     let (skills, url) = (Skills::new(), server.url(&server.database()));
-    let wiped = skills.mark("wiped");
+    let (wiped, asked) = (skills.mark("wiped"), AtomicUsize::new(0));
     let model = knowing(move |round| match round {
-        0 => calls(&[("wipe", json!({ "mark": wiped }))]),
+        0 => calls(&[("wipe", json!({ "mark": wiped, "n": asked.fetch_add(1, Ordering::Relaxed) }))]),
         _ => says("it is gone"),
     })
     .await;
