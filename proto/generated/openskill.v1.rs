@@ -66,6 +66,9 @@ pub struct Artifact {
     /// Size of the content, in bytes.
     #[prost(uint64, tag = "4")]
     pub size_bytes: u64,
+    /// SHA-256 of the content in lowercase hexadecimal digits, if an operation's handle stands for it.
+    #[prost(string, tag = "7")]
+    pub sha256: ::prost::alloc::string::String,
     /// A small artifact carries its content, a large one a handle.
     #[prost(oneof = "artifact::Content", tags = "5, 6")]
     pub content: ::core::option::Option<artifact::Content>,
@@ -78,7 +81,8 @@ pub mod artifact {
         /// The content, byte for byte as the skill wrote it.
         #[prost(bytes, tag = "5")]
         Data(::prost::bytes::Bytes),
-        /// A handle for SkillService.ReadArtifact. It belongs to the caller's principal, and expires.
+        /// A handle for SkillService.ReadArtifact. It belongs to the caller's principal. It expires; that of an operation's
+        /// artifact is valid as long as the operation is kept.
         #[prost(string, tag = "6")]
         Handle(::prost::alloc::string::String),
     }
@@ -2044,6 +2048,9 @@ pub struct ReadArtifactResponse {
     /// The skill that produced it.
     #[prost(string, tag = "5")]
     pub skill_id: ::prost::alloc::string::String,
+    /// SHA-256 of the whole content in lowercase hexadecimal digits, if it is an artifact of an operation.
+    #[prost(string, tag = "6")]
+    pub sha256: ::prost::alloc::string::String,
 }
 /// An event of a call.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6718,6 +6725,22 @@ pub struct RetryOperationRequest {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
 }
+/// Which range of which artifact of an operation to read.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadOperationArtifactRequest {
+    /// Operation.name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The position of the artifact in SkillResult.artifacts, from 0.
+    #[prost(uint32, tag = "2")]
+    pub number: u32,
+    /// Offset of the first byte.
+    #[prost(uint64, tag = "3")]
+    pub offset: u64,
+    /// How many bytes to read at most. 0 means all.
+    #[prost(uint64, tag = "4")]
+    pub length: u64,
+}
 /// What is known about an operation, besides its result.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OperationMetadata {
@@ -6983,6 +7006,33 @@ pub mod operation_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Streams an artifact of an operation that has ended, or a range of it, in pieces of at most 1 MiB.
+        pub async fn read_artifact(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadOperationArtifactRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadArtifactResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.OperationService/ReadArtifact",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("openskill.v1.OperationService", "ReadArtifact"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -7030,6 +7080,20 @@ pub mod operation_service_server {
             request: tonic::Request<super::RetryOperationRequest>,
         ) -> std::result::Result<
             tonic::Response<crate::longrunning::Operation>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ReadArtifact method.
+        type ReadArtifactStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadArtifactResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams an artifact of an operation that has ended, or a range of it, in pieces of at most 1 MiB.
+        async fn read_artifact(
+            &self,
+            request: tonic::Request<super::ReadOperationArtifactRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadArtifactStream>,
             tonic::Status,
         >;
     }
@@ -7249,6 +7313,54 @@ pub mod operation_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/openskill.v1.OperationService/ReadArtifact" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadArtifactSvc<T: OperationService>(pub Arc<T>);
+                    impl<
+                        T: OperationService,
+                    > tonic::server::ServerStreamingService<
+                        super::ReadOperationArtifactRequest,
+                    > for ReadArtifactSvc<T> {
+                        type Response = super::ReadArtifactResponse;
+                        type ResponseStream = T::ReadArtifactStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadOperationArtifactRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as OperationService>::read_artifact(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadArtifactSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

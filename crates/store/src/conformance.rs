@@ -1,10 +1,8 @@
-//! What every engine must do. Tests run [`check_all`] on each of them.
-//!
-//! - `counts`: what gateways count together
+//! What every engine must do. Tests run [`check_all`] on each of them. [`blobs`] are checked, too.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "for tests")]
 
-mod conversations;
+mod blobs;
 
 use std::collections::BTreeSet;
 
@@ -30,7 +28,7 @@ pub async fn check_all(open: impl AsyncFn() -> Store) {
     lists_pages_without_repeats(&open().await).await;
     removes_what_has_ended(&open().await).await;
     takes_many_changes_at_once(&open().await).await;
-    conversations::check(open).await;
+    blobs::check_all(open).await;
 }
 
 /// An operation of a principal that may run now.
@@ -53,7 +51,7 @@ pub fn operation(id: &str, principal: &str) -> NewOperation {
 }
 
 fn end(state: State, result: &[u8]) -> End {
-    End { state, result: result.to_owned(), keep_ms: KEEP_MS }
+    End { state, result: result.to_owned(), blobs: Vec::new(), keep_ms: KEEP_MS }
 }
 
 fn event(number: i64, event: &[u8]) -> StoredEvent {

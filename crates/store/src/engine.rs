@@ -149,6 +149,9 @@ pub enum StoreError {
         /// The newest version that this program can use.
         known: i64,
     },
+    /// A blob is larger than what the database takes, in bytes.
+    #[error("a result has a part of more than {0} bytes: set OPENSKILL_BLOBS to a directory that the gateways share")]
+    TooLarge(u64),
     /// The engine does not fit.
     #[error("the store can't be used: {0}")]
     Unusable(String),

@@ -11,7 +11,7 @@
 //!
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them
-//! - [`conversations`]: logs of an agent's conversations
+//! - [`blobs`]: the large parts of their results; [`retention`]: how much is kept
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
@@ -19,7 +19,7 @@
 //! - `schema`: the tables, and how older ones become newer ones
 //! - `conformance`: what every engine must do, as checks for tests
 
-pub mod circuits;
+pub mod blobs;
 mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -31,7 +31,7 @@ pub mod operation;
 pub mod operations;
 pub mod page;
 pub mod postgres;
-pub mod rates;
+pub mod retention;
 mod schema;
 pub mod sqlite;
 mod statements;
@@ -43,7 +43,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clock::DatabaseClock;
+use blobs::BlobFolder;
+pub use clock::now_ms;
 use durability::Durability;
 use engine::{Engine, StoreError};
 use observed::{ObservedEngine, StoreObserver};
@@ -88,8 +89,8 @@ impl fmt::Debug for Location {
 #[derive(Debug, Clone)]
 pub struct Store {
     engine: Arc<dyn Engine>,
-    /// None if gateways don't share the store.
-    clock: Option<Arc<DatabaseClock>>,
+    /// Where the content of blobs is. None: in the database.
+    blobs: Option<BlobFolder>,
 }
 
 impl Store {
@@ -104,26 +105,10 @@ impl Store {
             Location::Postgres(url) => Arc::new(postgres::Postgres::connect(url).await?),
         };
         schema::migrate(&*engine).await?;
-        let clock = if engine.is_shared() { Some(DatabaseClock::follow(&engine).await?) } else { None };
-        Ok(Self { engine, clock })
-    }
-
-    /// The store's time, in milliseconds since 1970. Gateways that share the store agree on it.
-    #[must_use]
-    pub fn now_ms(&self) -> i64 {
-        self.now_us() / 1000
-    }
-
-    /// The same in microseconds.
-    #[must_use]
-    pub fn now_us(&self) -> i64 {
-        self.clock.as_ref().map_or_else(clock::local_us, |it| it.now_us())
-    }
-
-    /// Has `observer` hear about the transactions from now on.
-    #[must_use]
-    pub fn observed_by(self, observer: Arc<dyn StoreObserver>) -> Self {
-        Self { engine: Arc::new(ObservedEngine { engine: self.engine, observer }) }
+        let blobs = if let Location::File(path) = location { Some(BlobFolder::beside(path)) } else { None };
+        let store = Self { engine, blobs };
+        store.remove_unknown_files().await?;
+        Ok(store)
     }
 
     /// Whether gateways share this store. If not, whatever another gateway held is free as soon as the store is open.

@@ -1,5 +1,7 @@
 //! Operations, as gateways see them.
 
+use crate::blobs::Blob;
+
 /// Where an operation is. The numbers are in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -134,8 +136,18 @@ pub struct End {
     pub state: State,
     /// The encoded result.
     pub result: Vec<u8>,
+    /// The blobs that it names, which are complete.
+    pub blobs: Vec<Blob>,
     /// How long the operation is kept from now on.
     pub keep_ms: i64,
+}
+
+impl End {
+    /// The size of the result and its blobs, in bytes.
+    pub(crate) fn bytes(&self) -> i64 {
+        let blobs = self.blobs.iter().map(|it| it.size_bytes.cast_signed()).sum::<i64>();
+        blobs + i64::try_from(self.result.len()).unwrap_or(i64::MAX / 2)
+    }
 }
 
 /// A numbered event of an operation.

@@ -14,7 +14,7 @@
 //! waits, or else that of the first of all that wait. So a principal with thousands of operations delays the first one
 //! of another principal by one operation.
 
-use crate::Store;
+use crate::blobs;
 use crate::engine::{Row, Statement, StoreError, Value};
 use crate::operation::{
     Claim, End, NewOperation, Operation, OperationFilter, Postponement, State, StoredEvent, Submission,
@@ -104,9 +104,9 @@ impl Operation {
     }
 }
 
-/// Removes an operation that has ended, its events and its questions.
+/// Removes an operation that has ended, and its events. Its blobs are removed later.
 pub(crate) fn removal(id: &str) -> [Statement; 3] {
-    [DELETE, DELETE_EVENTS, DELETE_QUESTIONS].map(|sql| Statement::new(sql, [id.into()]))
+    [DELETE, DELETE_EVENTS, blobs::LOOSEN].map(|sql| Statement::new(sql, [id.into()]))
 }
 
 fn state(number: i64) -> Result<State, StoreError> {
@@ -271,8 +271,11 @@ impl Store {
             end.result.clone().into(),
             now.into(),
             (now + end.keep_ms).into(),
+            end.bytes().into(),
         ];
-        Ok(self.first(Statement::new(FINISH, values)).await?.is_some())
+        let naming = end.blobs.iter().map(|it| Statement::new(blobs::NAME, [it.id.as_str().into()]));
+        let finish = std::iter::once(Statement::new(FINISH, values)).chain(naming).collect();
+        Ok(self.engine.write(finish).await?.first().is_some_and(|it| !it.is_empty()))
     }
 
     /// Frees operations whose lease has ended, and returns how many. If gateways don't share the store, all that are
@@ -309,7 +312,8 @@ impl Store {
         let cancel = |end: &End, may_have_run: bool| {
             let remove_ms = now + end.keep_ms;
             let may_have_run = i64::from(may_have_run);
-            let values = [id.into(), end.result.clone().into(), now.into(), remove_ms.into(), may_have_run.into()];
+            let (result, bytes) = (end.result.clone().into(), end.bytes().into());
+            let values = [id.into(), result, now.into(), remove_ms.into(), may_have_run.into(), bytes];
             Statement::new(CANCEL_WAITING, values)
         };
         let request = Statement::new(REQUEST_CANCEL, [id.into()]);
@@ -384,12 +388,18 @@ impl Store {
         row.map_or(Ok(0), |mut row| row.integer())
     }
 
-    /// Removes an operation that has ended. Returns false if there is none.
+    /// Removes an operation that has ended, and its blobs. Returns false if there is none.
     ///
     /// # Errors
-    /// The store failed.
+    /// The store failed. If it can't remove the blobs, [`Self::sweep_blobs`] does so later.
     pub async fn delete(&self, id: &str) -> Result<bool, StoreError> {
-        Ok(self.engine.write(removal(id).into()).await?.first().is_some_and(|it| !it.is_empty()))
+        let rows = self.engine.write(removal(id).into()).await?;
+        if rows.last().is_some_and(|blobs| !blobs.is_empty())
+            && let Err(error) = self.sweep_blobs().await
+        {
+            tracing::warn!(%error, "blobs of an operation can't be removed yet");
+        }
+        Ok(rows.first().is_some_and(|it| !it.is_empty()))
     }
 
     /// Removes operations that were kept long enough. Returns how many, at most 100.

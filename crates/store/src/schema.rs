@@ -48,33 +48,27 @@ const STEPS: &[&[&str]] = &[
         event BYTEA NOT NULL,
         PRIMARY KEY (operation_id, number)
     )",
-    ],
-    &[
-        "CREATE TABLE conversations (
+], &[
+    "ALTER TABLE operations ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0",
+    "CREATE INDEX operations_kept ON operations (principal, ended_ms, id, bytes) WHERE ended_ms IS NOT NULL",
+    "CREATE TABLE blobs (
         id TEXT PRIMARY KEY,
-        principal TEXT NOT NULL,
-        used_us BIGINT NOT NULL,
-        last_number BIGINT NOT NULL,
-        room_bytes BIGINT NOT NULL,
-        phase BIGINT NOT NULL,
-        gateway TEXT NOT NULL,
-        lease_ms BIGINT NOT NULL,
-        cancel_requested BIGINT NOT NULL,
-        token TEXT NOT NULL,
-        metadata BYTEA NOT NULL
+        operation_id TEXT NOT NULL,
+        epoch BIGINT NOT NULL,
+        in_file BIGINT NOT NULL,
+        named BIGINT NOT NULL,
+        size BIGINT NOT NULL,
+        sha256 BYTEA
     )",
-        "CREATE INDEX conversations_by_use ON conversations (principal, used_us, id)",
-        "CREATE INDEX conversations_by_age ON conversations (used_us)",
-        "CREATE INDEX conversations_by_lease ON conversations (phase, lease_ms)",
-        "CREATE INDEX conversations_by_room ON conversations (principal, room_bytes)",
-        "CREATE TABLE conversation_entries (
-        conversation_id TEXT NOT NULL,
+    "CREATE INDEX blobs_of_operation ON blobs (operation_id)",
+    "CREATE INDEX loose_blobs ON blobs (id) WHERE named = 0",
+    "CREATE TABLE blob_chunks (
+        blob_id TEXT NOT NULL,
         number BIGINT NOT NULL,
-        entry BYTEA NOT NULL,
-        PRIMARY KEY (conversation_id, number)
+        bytes BYTEA NOT NULL,
+        PRIMARY KEY (blob_id, number)
     )",
-    ],
-];
+]];
 
 const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS openskill_schema (version BIGINT PRIMARY KEY)";
 const READ_VERSION: &str = "SELECT coalesce(max(version), 0) FROM openskill_schema";

@@ -110,7 +110,9 @@ pub(crate) const POSTPONE: &str = "UPDATE operations SET state = 0, start_at_ms 
                         started_ms = CASE WHEN $4 = CAST(0 AS BIGINT) THEN NULL ELSE started_ms END, gateway = '', lease_ms = 0 \
                         WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
 pub(crate) const FINISH: &str = "UPDATE operations SET state = $3, result = $4, ended_ms = $5, remove_ms = $6, gateway = '', \
-                      lease_ms = 0 WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
+                      lease_ms = 0, bytes = CAST($7 AS BIGINT) + length(request) + coalesce((SELECT sum(length(event)) \
+                      FROM operation_events WHERE operation_id = operations.id), 0) \
+                      WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
 pub(crate) const RELEASE: &str = "UPDATE operations SET state = 1, gateway = '', lease_ms = 0 \
                        WHERE id = $1 AND epoch = $2 AND state = 2 RETURNING id";
 pub(crate) const RECOVER: &str = "UPDATE operations SET state = 1, gateway = '', lease_ms = 0, epoch = epoch + 1 \
@@ -118,7 +120,7 @@ pub(crate) const RECOVER: &str = "UPDATE operations SET state = 1, gateway = '',
 pub(crate) const REQUEST_CANCEL: &str =
     "UPDATE operations SET cancel_requested = 1 WHERE id = $1 AND state < 3 RETURNING id";
 pub(crate) const CANCEL_WAITING: &str = "UPDATE operations SET state = 5, result = $2, ended_ms = $3, remove_ms = $4, \
-                              epoch = epoch + 1 WHERE id = $1 AND state < 2 AND may_have_run = $5 RETURNING id";
+                              epoch = epoch + 1, bytes = CAST($6 AS BIGINT) + length(request) WHERE id = $1 AND state < 2 AND may_have_run = $5 RETURNING id";
 pub(crate) const GET: &str = concat!("SELECT ", columns!(), ", result FROM operations WHERE id = $1");
 pub(crate) const GET_REQUEST: &str = "SELECT request FROM operations WHERE id = $1";
 pub(crate) const LIST: &str = list!("");

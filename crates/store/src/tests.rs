@@ -76,7 +76,7 @@ async fn tables_of_a_newer_version_are_refused() {
     };
     insert(&folder.0.join("store.db"));
     let error = Store::open(&folder.file("store.db")).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
 }
 
 #[tokio::test]

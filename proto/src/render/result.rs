@@ -270,6 +270,8 @@ pub(super) struct ArtifactJson<'a> {
     /// The handle for `ReadArtifact`.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    sha256: &'a str,
 }
 
 impl<'a> From<&'a Artifact> for ArtifactJson<'a> {
@@ -286,6 +288,7 @@ impl<'a> From<&'a Artifact> for ArtifactJson<'a> {
             size_bytes: artifact.size_bytes,
             data,
             handle,
+            sha256: &artifact.sha256,
         }
     }
 }

@@ -114,6 +114,7 @@ impl Store {
             media_type: artifact.media_type,
             name: artifact.name,
             skill_id: artifact.skill_id,
+            ..ReadArtifactResponse::default()
         })
     }
 

@@ -234,7 +234,7 @@ fn plain(data: &str) -> Cow<'_, str> {
 
 /// Renders an artifact as a content block.
 fn block(artifact: &Artifact, revision: Revision) -> String {
-    let Artifact { id, name, media_type, size_bytes, content } = artifact;
+    let Artifact { id, name, media_type, size_bytes, content, .. } = artifact;
     let block = match content {
         Some(Content::Handle(handle)) if revision >= Revision::V2025_06_18 => json!({
             "type": "resource_link",
