@@ -13,11 +13,11 @@
 //! - [`answers`]: the answers to their questions
 //! - [`executor`]: runs what is stored; [`run`]: one operation; [`event_log`]: stores its events; [`resume`]: one that was begun elsewhere; [`end`]: how it
 //!   ends
-//! - [`tasks`]: calls of MCP clients that become operations
+//! - [`stored_result`]: a result, and its large parts; [`artifacts`]: reads them; [`retention`]: how much is kept
 //! - [`filter`]: parses list filters; [`watch`]: streams events; [`config`]: settings
 //! - [`keys`]: the upkeep of idempotency keys in the same store
 
-pub(crate) mod answers;
+pub(crate) mod artifacts;
 pub(crate) mod config;
 mod end;
 mod event_log;
@@ -25,8 +25,10 @@ pub(crate) mod executor;
 mod filter;
 pub(crate) mod keys;
 mod resume;
+mod retention;
 mod run;
 mod stored_call;
+mod stored_result;
 mod submit;
 pub(crate) mod tasks;
 pub(crate) mod watch;
@@ -53,7 +55,7 @@ use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::observe::metrics::OperationGauges;
 use config::OperationsConfig;
-use end::read_result;
+use retention::Retention;
 
 /// How long workers keep the run of an operation whose gateway is gone, and a margin.
 const KEPT: Duration = Duration::from_secs(35);
@@ -94,13 +96,6 @@ pub(crate) struct OperationPage {
     pub(crate) next_page_token: String,
 }
 
-impl OperationSnapshot {
-    fn new(operation: StoredOperation, encoded: &[u8]) -> Self {
-        let result = operation.state.is_done().then(|| read_result(encoded));
-        Self { operation, result, questions: Vec::new() }
-    }
-}
-
 /// The operations of this gateway's store.
 pub(crate) struct LongRunning {
     config: OperationsConfig,
@@ -124,6 +119,7 @@ pub(crate) struct LongRunning {
     waiting: Mutex<HashMap<String, usize>>,
     /// When the oldest of them was stored, in milliseconds of the store's time.
     oldest_ms: AtomicI64,
+    retention: Retention,
     /// Wakes the executor.
     submitted: Notify,
     /// Wake watchers. An operation belongs to the group of its hash.
@@ -136,6 +132,7 @@ pub(crate) struct LongRunning {
 impl LongRunning {
     pub(crate) fn new(config: OperationsConfig, shutdown: CancellationToken) -> Self {
         Self {
+            retention: Retention::new(config.keep_bytes),
             config,
             gateway: hex(&random_id::<8>()),
             store: OnceLock::new(),
@@ -159,16 +156,14 @@ impl LongRunning {
     /// # Errors
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn get(&self, principal: &Principal, name: &str) -> Result<OperationSnapshot, SkillError> {
-        let (operation, result) = self.find(principal, name).await?;
-        self.snapshot(operation, &result).await
+        let (operation, stored) = self.find(principal, name).await?;
+        self.snapshot(operation, stored).await
     }
 
-    async fn snapshot(&self, operation: StoredOperation, result: &[u8]) -> Result<OperationSnapshot, SkillError> {
-        let questions = match operation.state {
-            State::Queued | State::Running => self.open_questions(self.store()?, &operation.id).await?,
-            _ => Vec::new(),
-        };
-        Ok(OperationSnapshot { questions, ..OperationSnapshot::new(operation, result) })
+    async fn snapshot(&self, operation: StoredOperation, stored: Vec<u8>) -> Result<OperationSnapshot, SkillError> {
+        let is_done = operation.state.is_done();
+        let result = if is_done { Some(stored_result::load(self.store()?, stored).await?) } else { None };
+        Ok(OperationSnapshot { operation, result })
     }
 
     /// Lists operations of a principal, or of all for an administrator.
@@ -211,9 +206,9 @@ impl LongRunning {
         let until = Instant::now() + timeout.min(MAX_WAIT);
         loop {
             let changed = self.wait_for_change(id(name));
-            let (operation, result) = self.find(principal, name).await?;
+            let (operation, stored) = self.find(principal, name).await?;
             if operation.state.is_done() || Instant::now() >= until || self.shutdown.is_cancelled() {
-                return self.snapshot(operation, &result).await;
+                return self.snapshot(operation, stored).await;
             }
             tokio::select! {
                 () = changed => {}
@@ -292,7 +287,7 @@ impl LongRunning {
         is_alone && self.waiting.lock().is_empty() && self.cancelled.lock().is_empty()
     }
 
-    /// Finds an operation, and its encoded result.
+    /// Finds an operation, and its stored result.
     async fn find(&self, principal: &Principal, name: &str) -> Result<(StoredOperation, Vec<u8>), SkillError> {
         let id = Some(id(name)).filter(|it| unhex::<ID_BYTES>(it).is_some()).ok_or_else(unknown_operation)?;
         let found = self.store()?.get(id).await.map_err(failure)?;

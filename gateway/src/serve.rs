@@ -4,8 +4,10 @@
 //! - [`stack`]: the steps that every request passes, in order; [`layers`]: what they read and check
 //! - [`bodies`]: limits on bodies in both directions
 //! - [`faces`]: gRPC, REST and MCP; [`tools`]: exports skills as tools; [`calls`], [`traces`]: running and recorded calls
+//! - [`artifacts`]: reads artifacts, wherever they are
 //! - [`resource`]: tells clients where to get a token
 
+pub(crate) mod artifacts;
 pub(crate) mod bodies;
 mod calls;
 pub(crate) mod connections;

@@ -16,7 +16,7 @@ use crate::input_required::connect;
 const MIB: usize = 1024 * 1024;
 
 /// What the skill `draws` draws.
-fn picture(bytes: usize) -> Vec<u8> {
+pub(crate) fn picture(bytes: usize) -> Vec<u8> {
     let counted = (0..=250).cycle();
     b"\x89PNG\r\n\x1a\n".iter().copied().chain(counted).take(bytes).collect()
 }

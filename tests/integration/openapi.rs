@@ -112,6 +112,7 @@ async fn other_answers_are_as_documented() {
         ("/operations/{id}", "/operations/none", 404),
         ("/operations/{id}", "/operations/none:cancel", 405),
         ("/operations/{id}/events", "/operations/none/events", 404),
+        ("/operations/{id}/artifacts/{number}", "/operations/none/artifacts/0", 404),
         ("/tools", "/tools?limit=few", 400),
         ("/artifacts/{handle}", "/artifacts/none", 404),
         ("/calls", "/calls?skill=in_echo&principal=ada&limit=1", 200),

@@ -1,5 +1,6 @@
 //! Operations: calls that a store keeps until they have ended.
 
+mod artifacts;
 mod commands;
 mod counts;
 mod histories;

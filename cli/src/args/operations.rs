@@ -92,6 +92,9 @@ pub(crate) struct ShowOperation {
     /// Name of the operation, with or without `operations/`
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
     pub(crate) name: String,
+    /// Write only this artifact to stdout: its position in `artifacts`, from 0
+    #[arg(long, value_name = "N")]
+    pub(crate) artifact: Option<u32>,
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]

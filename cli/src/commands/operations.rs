@@ -25,6 +25,7 @@ use crate::settings::Settings;
 use crate::terminal::{print_err, print_json, print_out};
 use crate::yaml::yaml;
 
+mod artifact;
 pub(super) mod events;
 pub(super) mod fetch;
 
@@ -157,6 +158,9 @@ async fn for_each(
 }
 
 async fn get(args: &ShowOperation, settings: &Settings) -> Result<(), Failure> {
+    if let Some(number) = args.artifact {
+        return artifact::write(full_name(&args.name), number, settings).await;
+    }
     let operation = fetch(&full_name(&args.name), settings).await?;
     if matches!(args.output.format(), Format::Json | Format::Yaml) {
         print_operation(operation, args.output.format());

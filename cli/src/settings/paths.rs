@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Settings that name a file or a directory.
-const PATHS: [&str; 31] = [
+const PATHS: [&str; 33] = [
     "OPENSKILL_KEYS",
     "OPENSKILL_JWT",
     "OPENSKILL_TOKEN_FILE",
@@ -33,6 +33,7 @@ const PATHS: [&str; 31] = [
     "OPENSKILL_RESEARCH_MODEL_API_KEY_FILE",
     "OPENSKILL_TRACE_DIR",
     "OPENSKILL_REDACT_RULES",
+    "OPENSKILL_BLOBS",
     "OPENSKILL_AGENT_STORE",
     "OPENSKILL_AGENT_INSTRUCTIONS",
 ];

@@ -140,7 +140,8 @@ impl Store {
             return Ok(Vec::new());
         }
         if blob.is_in_file {
-            let folder = self.blobs.clone().ok_or_else(|| damaged(&blob.id, "is in a folder that is not configured"))?;
+            let folder =
+                self.blobs.clone().ok_or_else(|| damaged(&blob.id, "is in a folder that is not configured"))?;
             let (id, size) = (blob.id.clone(), blob.size_bytes);
             return blocking(move || folder.read(&id, size, offset, length)).await;
         }

@@ -48,10 +48,11 @@ const STEPS: &[&[&str]] = &[
         event BYTEA NOT NULL,
         PRIMARY KEY (operation_id, number)
     )",
-], &[
-    "ALTER TABLE operations ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0",
-    "CREATE INDEX operations_kept ON operations (principal, ended_ms, id, bytes) WHERE ended_ms IS NOT NULL",
-    "CREATE TABLE blobs (
+    ],
+    &[
+        "ALTER TABLE operations ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0",
+        "CREATE INDEX operations_kept ON operations (principal, ended_ms, id, bytes) WHERE ended_ms IS NOT NULL",
+        "CREATE TABLE blobs (
         id TEXT PRIMARY KEY,
         operation_id TEXT NOT NULL,
         epoch BIGINT NOT NULL,
@@ -60,15 +61,16 @@ const STEPS: &[&[&str]] = &[
         size BIGINT NOT NULL,
         sha256 BYTEA
     )",
-    "CREATE INDEX blobs_of_operation ON blobs (operation_id)",
-    "CREATE INDEX loose_blobs ON blobs (id) WHERE named = 0",
-    "CREATE TABLE blob_chunks (
+        "CREATE INDEX blobs_of_operation ON blobs (operation_id)",
+        "CREATE INDEX loose_blobs ON blobs (id) WHERE named = 0",
+        "CREATE TABLE blob_chunks (
         blob_id TEXT NOT NULL,
         number BIGINT NOT NULL,
         bytes BYTEA NOT NULL,
         PRIMARY KEY (blob_id, number)
     )",
-]];
+    ],
+];
 
 const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS openskill_schema (version BIGINT PRIMARY KEY)";
 const READ_VERSION: &str = "SELECT coalesce(max(version), 0) FROM openskill_schema";

@@ -17,11 +17,10 @@ use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
 use crate::call::result::result;
-use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::invoke::refuse;
 use crate::prepare::prepare;
-use crate::serve::tools;
+use crate::serve::{artifacts, tools};
 use crate::streams;
 
 struct InProcess(Shard);

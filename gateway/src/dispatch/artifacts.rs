@@ -1,5 +1,6 @@
 //! Reads an artifact from the worker that has it. Results refer to artifacts by handle.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_proto::v1::{ErrorCode, FetchArtifactRequest, ReadArtifactRequest, ReadArtifactResponse, SkillError};
@@ -21,14 +22,42 @@ pub(crate) async fn read(
     principal: &Principal,
     range: ReadArtifactRequest,
 ) -> Result<ReadArtifactResponse, SkillError> {
+    let worker = find_worker(shard, &range)?;
+    match fetch(shard, &worker, principal.name(), range).await {
+        Ok(read) if !principal.sees_all() && !may_read(shard, principal, &worker, &read.skill_id) => Err(not_found()),
+        fetched => fetched,
+    }
+}
+
+/// Reads a range of an artifact for the operation whose call produced it: on behalf of its principal, whatever that may do now.
+///
+/// # Errors
+/// `NOT_FOUND` if the artifact does not exist or has expired, or if its worker is gone.
+pub(crate) async fn read_for_operation(
+    shard: &Shard,
+    principal: &str,
+    range: ReadArtifactRequest,
+) -> Result<ReadArtifactResponse, SkillError> {
+    let worker = find_worker(shard, &range)?;
+    fetch(shard, &worker, principal, range).await
+}
+
+fn find_worker(shard: &Shard, range: &ReadArtifactRequest) -> Result<Arc<Worker>, SkillError> {
     let worker = range.handle.split_once('/').and_then(|(instance, _)| shard.gateway.fleet.by_instance(instance));
-    let worker = worker.ok_or_else(not_found)?;
-    let request = FetchArtifactRequest { range: Some(range), principal: principal.name().to_owned() };
+    worker.ok_or_else(not_found)
+}
+
+async fn fetch(
+    shard: &Shard,
+    worker: &Worker,
+    principal: &str,
+    range: ReadArtifactRequest,
+) -> Result<ReadArtifactResponse, SkillError> {
+    let request = FetchArtifactRequest { range: Some(range), principal: principal.to_owned() };
     let mut client = worker.client(shard.number);
     let fetched = tokio::time::timeout(TIMEOUT, client.fetch_artifact(request)).await;
     match fetched.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not answer in time"))) {
         Err(error) if error.code() == ErrorCode::NotFound => Err(not_found()),
-        Ok(read) if !principal.sees_all() && !may_read(shard, principal, &worker, &read.skill_id) => Err(not_found()),
         fetched => fetched,
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of operations.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use openskill_store::Location;
@@ -17,6 +18,9 @@ pub struct OperationsConfig {
     pub max_running: usize,
     /// How long an operation is kept after it has ended.
     pub keep: Duration,
-    /// The same for tasks of MCP clients.
-    pub keep_tasks: Duration,
+    /// How many bytes ended operations occupy at most. Beyond that, the oldest ones are removed.
+    pub keep_bytes: u64,
+    /// The folder of the large parts of results, which all gateways with this store share. If None, a file has its own,
+    /// and a database has them in tables.
+    pub blobs: Option<PathBuf>,
 }

@@ -18,7 +18,7 @@ pub(super) fn end(result: &SkillResult, keep: Duration) -> End {
         Some(_) => State::Failed,
     };
     let keep_ms = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
-    End { state, result: result.encode_to_vec(), keep_ms }
+    End { state, result: result.encode_to_vec(), blobs: Vec::new(), keep_ms }
 }
 
 /// The label of a final state in metrics.

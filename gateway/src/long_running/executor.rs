@@ -66,7 +66,10 @@ fn location(own: &LongRunning) -> &Location {
 
 async fn try_open(own: &LongRunning, location: &Location) -> Result<(), StoreError> {
     let opened = async {
-        let store = Store::open(location).await?.observed_by(Arc::clone(&gateway.observer) as _);
+        let mut store = Store::open(location).await?;
+        if let Some(folder) = &own.config.blobs {
+            store = store.with_blob_folder(folder)?;
+        }
         if !store.is_shared() {
             // Before the first claim: whatever held operations before is gone.
             store.recover().await?;
@@ -210,6 +213,7 @@ async fn look_after(shard: &Shard) -> Result<(), StoreError> {
             break;
         }
     }
+    own.retention.enforce(store).await?;
     let waiting = store.waiting().await?;
     own.oldest_ms.store(waiting.iter().map(|it| it.oldest_ms).min().unwrap_or(i64::MAX), Ordering::Relaxed);
     let counts = waiting.into_iter().map(|it| (it.principal, usize::try_from(it.count).unwrap_or_default()));

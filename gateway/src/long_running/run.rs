@@ -13,9 +13,9 @@ use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postp
 use prost::Message as _;
 use tokio::time::Instant;
 
-use super::end::{cancelled_error, end, failure_result, lost_error, state_name, too_late_error, unreadable_error};
-use super::event_log::follow;
+use super::end::{cancelled_error, failure_result, lost_error, state_name, too_late_error, unreadable_error};
 use super::stored_call::StoredCall;
+use super::stored_result::detach;
 use super::{LongRunning, resume};
 use crate::call::claim::CallClaim;
 use crate::call::principal::REVOKED;
@@ -83,7 +83,17 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         }
     };
     match next {
-        ClaimEnd::Finish(result) => complete(&shard, store, &claim, *result).await,
+        ClaimEnd::Finish(mut result) => {
+            if let Some(error) = result.error.as_mut().filter(|_| claim.may_have_run) {
+                // An earlier run may have had an effect.
+                error.may_have_run = true;
+            }
+            if let Some(end) = detach(&shard, store, &claim, *result, own.config.keep).await
+                && finish(store, &claim, &end).await
+            {
+                shard.gateway.observer.metrics.operations.inc(state_name(end.state));
+            }
+        }
         ClaimEnd::Postpone(until) => {
             own.note_waiting(&operation.principal);
             if let Err(error) = store.postpone(claim.fence(), &until).await {

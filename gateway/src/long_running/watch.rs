@@ -9,7 +9,8 @@ use openskill_proto::v1::{InvokeEvent, OperationEvent, SkillError};
 use openskill_store::operation::StoredEvent;
 use prost::Message as _;
 
-use super::end::{read_result, unreadable_error};
+use super::end::unreadable_error;
+use super::stored_result;
 use super::{POLL, failure};
 use crate::call::principal::Principal;
 use crate::gateway::Gateway;
@@ -64,7 +65,7 @@ impl OperationWatch {
             }
             let changed = own.wait_for_change(super::id(&self.name));
             // First the state, then the events: what ended has no more events.
-            let (operation, result) = own.find(&self.principal, &self.name).await?;
+            let (operation, stored) = own.find(&self.principal, &self.name).await?;
             let events = own.store()?.events(&operation.id, self.last, BATCH).await.map_err(failure)?;
             if let Some(newest) = events.last() {
                 self.last = newest.number;
@@ -72,7 +73,7 @@ impl OperationWatch {
             } else if operation.state.is_done() {
                 self.is_over = true;
                 let last = own.store()?.last_event(&operation.id).await.map_err(failure)?;
-                return Ok(self.result(last, &result));
+                return self.result(last, stored).await;
             } else {
                 tokio::select! {
                     () = changed => {}
@@ -83,10 +84,13 @@ impl OperationWatch {
     }
 
     /// The last event, whose number follows that of the last stored one. None if the client has it already.
-    fn result(&self, last_stored: i64, result: &[u8]) -> Option<OperationEvent> {
+    async fn result(&self, last_stored: i64, stored: Vec<u8>) -> Result<Option<OperationEvent>, SkillError> {
         let number = last_stored + 1;
-        let event = Some(Event::Result(read_result(result)));
-        let event = InvokeEvent { call_id: String::new(), event };
-        (number > self.last).then(|| OperationEvent { number: number.cast_unsigned(), event: Some(event) })
+        if number <= self.last {
+            return Ok(None);
+        }
+        let result = stored_result::load(self.gateway.long_running.store()?, stored).await?;
+        let event = InvokeEvent { call_id: String::new(), event: Some(Event::Result(result)) };
+        Ok(Some(OperationEvent { number: number.cast_unsigned(), event: Some(event) }))
     }
 }

@@ -131,6 +131,9 @@ pub(crate) static OPERATIONS: &[Row] = &[
     http("GET /operations/{id}/events", handle!(Skills, operations::events))
         .streams(Streaming::Server)
         .limit(SharedLimit::Watchers),
+    http("GET /operations/{id}/artifacts/{number}", handle!(Skills, artifacts::read_from_operation))
+        .audit(Audit::Insight)
+        .limit(SharedLimit::Catalog),
     // The catalog, and what remains of calls.
     grpc("/openskill.v1.SkillService/ListSkills").limit(SharedLimit::Catalog),
     grpc("/openskill.v1.SkillService/GetSkill").limit(SharedLimit::Catalog),
@@ -150,6 +153,10 @@ pub(crate) static OPERATIONS: &[Row] = &[
         .streams(Streaming::Server)
         .audit(Audit::Insight)
         .limit(SharedLimit::Watchers),
+    grpc("/openskill.v1.OperationService/ReadArtifact")
+        .streams(Streaming::Server)
+        .audit(Audit::Insight)
+        .limit(SharedLimit::Catalog),
     grpc("/google.longrunning.Operations/ListOperations").audit(Audit::Insight).limit(SharedLimit::Catalog),
     grpc("/google.longrunning.Operations/GetOperation").audit(Audit::Insight).limit(SharedLimit::Catalog),
     grpc("/google.longrunning.Operations/WaitOperation").audit(Audit::Insight).limit(SharedLimit::Watchers),

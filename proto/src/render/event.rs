@@ -98,7 +98,14 @@ mod tests {
     fn an_artifact_carries_its_content_or_its_handle() {
         let artifact = |content| {
             let (id, name) = ("1".to_owned(), "plot.png".to_owned());
-            let artifact = Artifact { id, name, media_type: "image/png".to_owned(), size_bytes: 3, content, ..Artifact::default() };
+            let artifact = Artifact {
+                id,
+                name,
+                media_type: "image/png".to_owned(),
+                size_bytes: 3,
+                content,
+                ..Artifact::default()
+            };
             rendered(Event::Artifact(artifact)).1
         };
         let plain = json!({"call_id": "c", "id": "1", "name": "plot.png", "media_type": "image/png", "size_bytes": 3});

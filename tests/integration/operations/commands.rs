@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
+use crate::artifacts::picture;
+
 struct Ran {
     code: i32,
     out: String,
@@ -48,20 +50,13 @@ fn events(out: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_question_is_shown_and_answered() {
+async fn an_artifact_is_written_to_stdout_as_it_is() {
     let system = start().await;
-    let name = submit(&system, &["in_ask", "message=Which file?", "--interactive"]).await;
-    let asks = async || {
-        let shown = run(&system, &["operations", "get", &name]).await.out;
-        shown.contains("Which file?").then_some(())
-    };
-    until("the question is shown", PATIENCE, asks).await;
-    let answered = run(&system, &["operations", "answer", &name, r#"{"file": "a.txt"}"#]).await;
-    assert_eq!(answered.code, 0, "{}", answered.err);
-    let watched = run(&system, &["operations", "watch", &name]).await;
-    assert!(watched.code == 0 && watched.out.contains("a.txt"), "{}", watched.out);
-    let again = run(&system, &["operations", "answer", &name, "decline"]).await;
-    assert!(again.code != 0 && again.err.contains("no open question"), "{}", again.err);
+    let name = submit(&system, &["draws", "bytes=300000"]).await;
+    run(&system, &["operations", "watch", &name]).await;
+    let output = command(&["operations", "get", &name, "--artifact", "0"], &system.url()).output().await.unwrap();
+    assert!(output.status.success() && output.stdout == picture(300_000), "{:?}", output.status);
+    assert_ne!(run(&system, &["operations", "get", &name, "--artifact", "1"]).await.code, 0);
 }
 
 #[tokio::test]

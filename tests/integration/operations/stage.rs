@@ -32,8 +32,19 @@ impl Stage {
     }
 
     /// Starts a gateway with a file, which one gateway at a time can use, and waits until it serves.
-    pub(crate) async fn gateway(&self) -> System {
-        self.gateway_on(&self.folder.path().join("operations.sqlite").display().to_string()).await
+    pub(super) async fn gateway(&self) -> System {
+        self.gateway_on(&self.store()).await
+    }
+
+    /// The file of operations.
+    pub(super) fn store(&self) -> String {
+        self.folder.path().join("operations.sqlite").display().to_string()
+    }
+
+    /// The files of large parts of results.
+    pub(super) fn blobs(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(format!("{}.blobs", self.store()));
+        entries.into_iter().flatten().map(|it| it.unwrap().path()).collect()
     }
 
     /// Starts a gateway with this store, and waits until it serves.

@@ -139,7 +139,8 @@ impl Collector {
             Content::Handle(self.store.put(stored, Instant::now()))
         };
         let (id, name) = (entry.id.clone(), entry.name.clone());
-        let artifact = Artifact { id, name, media_type, size_bytes: size as u64, content: Some(content), ..Artifact::default() };
+        let artifact =
+            Artifact { id, name, media_type, size_bytes: size as u64, content: Some(content), ..Artifact::default() };
         entry.progress = Progress::Complete(artifact.clone());
         artifact
     }

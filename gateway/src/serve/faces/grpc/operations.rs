@@ -1,21 +1,26 @@
 //! `OperationService` and `google.longrunning.Operations`: calls that outlive their requests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::longrunning::operations_server::Operations;
 use openskill_proto::longrunning::{
     CancelOperationRequest, DeleteOperationRequest, GetOperationRequest, ListOperationsRequest, ListOperationsResponse,
     Operation, WaitOperationRequest,
 };
 use openskill_proto::v1::operation_service_server::OperationService;
-use openskill_proto::v1::{OperationEvent, RetryOperationRequest, SkillError, SubmitRequest, WatchOperationRequest};
+use openskill_proto::v1::{
+    OperationEvent, ReadArtifactRequest, ReadArtifactResponse, ReadOperationArtifactRequest, RetryOperationRequest,
+    SkillError, SubmitRequest, WatchOperationRequest,
+};
 use tonic::{Request, Response, Status};
 
 use super::super::operation_message::{operation, page};
 use super::status;
 use crate::gateway::Shard;
 use crate::long_running::LongRunning;
+use crate::long_running::artifacts::handle;
 use crate::long_running::watch::watch;
 use crate::serve::layers::request_context;
 
@@ -35,6 +40,7 @@ impl GrpcOperations {
 
 #[tonic::async_trait]
 impl OperationService for GrpcOperations {
+    type ReadArtifactStream = BoxStream<'static, Result<ReadArtifactResponse, Status>>;
     type WatchOperationStream = BoxStream<'static, Result<OperationEvent, Status>>;
 
     async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<Operation>, Status> {
@@ -55,6 +61,28 @@ impl OperationService for GrpcOperations {
     async fn retry_operation(&self, request: Request<RetryOperationRequest>) -> Result<Response<Operation>, Status> {
         let context = request_context(request.extensions());
         answer(self.own().retry(&self.shard, &request.into_inner().name, context).await.map(operation))
+    }
+
+    async fn read_artifact(
+        &self,
+        request: Request<ReadOperationArtifactRequest>,
+    ) -> Result<Response<Self::ReadArtifactStream>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        let ReadOperationArtifactRequest { name, number, offset, length } = request.into_inner();
+        let id = name.strip_prefix("operations/").unwrap_or(&name);
+        let range = ReadArtifactRequest { handle: handle(id, number), offset, length };
+        let gateway = Arc::clone(&self.shard.gateway);
+        let pieces = stream::try_unfold(Some(range), move |range| {
+            let (gateway, principal) = (Arc::clone(&gateway), principal.clone());
+            async move {
+                let Some(range) = range else { return Ok(None) };
+                let piece = gateway.long_running.read_artifact(&principal, &range).await;
+                let piece = piece.map_err(|error| status::from_error(&error))?;
+                let next = next_range(range, &piece);
+                Ok(Some((piece, next)))
+            }
+        });
+        Ok(Response::new(pieces.boxed()))
     }
 }
 
@@ -91,6 +119,14 @@ impl Operations for GrpcOperations {
         let timeout = [asked, deadline].into_iter().flatten().min().unwrap_or(Duration::MAX);
         answer(self.own().wait(&context.principal, &name, timeout).await.map(operation))
     }
+}
+
+/// The range after a piece. None if nothing is left.
+fn next_range(range: ReadArtifactRequest, piece: &ReadArtifactResponse) -> Option<ReadArtifactRequest> {
+    let (read, ReadArtifactRequest { handle, offset, length }) = (piece.data.len() as u64, range);
+    let is_last = read == 0 || read == length || offset + read >= piece.size_bytes;
+    // 0 means all.
+    (!is_last).then(|| ReadArtifactRequest { handle, offset: offset + read, length: length.saturating_sub(read) })
 }
 
 fn answer<T>(outcome: Result<T, SkillError>) -> Result<Response<T>, Status> {

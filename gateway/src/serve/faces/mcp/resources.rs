@@ -18,10 +18,10 @@ use super::list::cache_fields;
 use super::long::{self, RESULTS};
 use super::offerings::{self, Viewer};
 use crate::call::principal::Principal;
-use crate::dispatch::artifacts;
 use crate::dispatch::consult::consult;
 use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
+use crate::serve::artifacts;
 use crate::state::limits::SharedLimit;
 
 /// The maximum size of an artifact that is read as a whole, in bytes. `GET /artifacts/{handle}` reads larger ones

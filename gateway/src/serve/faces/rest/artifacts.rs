@@ -1,4 +1,5 @@
-//! `GET /artifacts/{handle}`: an artifact, as a whole or in part (RFC 9110, single range).
+//! `GET /artifacts/{handle}` and `GET /operations/{id}/artifacts/{number}`: an artifact, as a whole or in part (RFC 9110,
+//! single range).
 
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -10,8 +11,8 @@ use openskill_proto::v1::{ErrorCode, ReadArtifactRequest, ReadArtifactResponse, 
 
 use super::body;
 use crate::call::principal::Principal;
-use crate::dispatch::artifacts;
 use crate::gateway::Shard;
+use crate::serve::artifacts;
 use crate::serve::layers::request_context;
 
 pub(crate) async fn read(
@@ -19,9 +20,22 @@ pub(crate) async fn read(
     handle: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
-    let context = request_context(request.extensions());
     // A handle that is not UTF-8 matches no artifact.
-    let handle = handle.map_or_else(|_| String::new(), |Path(handle)| handle);
+    respond(shard, handle.map_or_else(|_| String::new(), |Path(handle)| handle), request).await
+}
+
+pub(crate) async fn read_from_operation(
+    State(shard): State<Shard>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    request: Request,
+) -> Response {
+    let handle =
+        path.map_or_else(|_| String::new(), |Path((id, number))| format!("operations/{id}/artifacts/{number}"));
+    respond(shard, handle, request).await
+}
+
+async fn respond(shard: Shard, handle: String, request: Request) -> Response {
+    let context = request_context(request.extensions());
     let reader = Reader { shard, principal: context.principal, handle };
     // A read of the first byte also returns the size.
     let first = match reader.read(0, 1).await {
@@ -29,7 +43,16 @@ pub(crate) async fn read(
         Err(error) => return body::error(&error, &context.trace.id),
     };
     let size = first.size_bytes;
-    match range(request.headers(), size) {
+    let headers = request.headers();
+    let tag = entity_tag(&first);
+    if tag.as_ref().is_some_and(|it| headers.get(header::IF_NONE_MATCH) == Some(it)) {
+        let mut response = StatusCode::NOT_MODIFIED.into_response();
+        response.headers_mut().extend(tag.map(|it| (header::ETAG, it)));
+        return response;
+    }
+    // The part of other content would not fit what the client has.
+    let has_other = headers.get(header::IF_RANGE).is_some_and(|it| tag.as_ref() != Some(it));
+    match if has_other { Some((0, size)) } else { range(headers, size) } {
         Some((begin, end)) => reader.respond(&first, begin, end),
         None => {
             let message = format!("the artifact has {size} bytes: the range is outside of it");
@@ -74,6 +97,7 @@ impl Reader {
         set(&mut response, header::CONTENT_TYPE, &about.media_type);
         set(&mut response, header::CONTENT_LENGTH, &(end - begin).to_string());
         set(&mut response, header::ACCEPT_RANGES, "bytes");
+        response.headers_mut().extend(entity_tag(about).map(|it| (header::ETAG, it)));
         // Files from skills are untrusted: a browser must neither sniff their type nor display them.
         set(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
         set(&mut response, header::CONTENT_DISPOSITION, "attachment");
@@ -82,6 +106,11 @@ impl Reader {
         }
         response
     }
+}
+
+/// The SHA-256 of the content, if it is known.
+fn entity_tag(about: &ReadArtifactResponse) -> Option<HeaderValue> {
+    (!about.sha256.is_empty()).then(|| HeaderValue::try_from(format!("\"{}\"", about.sha256)).ok())?
 }
 
 fn set(response: &mut Response, name: header::HeaderName, value: &str) {
