@@ -162,7 +162,8 @@ impl LongRunning {
 
     async fn snapshot(&self, operation: StoredOperation, stored: Vec<u8>) -> Result<OperationSnapshot, SkillError> {
         let is_done = operation.state.is_done();
-        let result = if is_done { Some(stored_result::load(self.store()?, stored).await?) } else { None };
+        let result =
+            if is_done { Some(stored_result::load(self.store()?, stored).await.map_err(failure)?) } else { None };
         Ok(OperationSnapshot { operation, result })
     }
 

@@ -10,9 +10,7 @@
 //! needed depends on rows alone: an operation names it, or a valid claim may yet do so. A claim never becomes valid
 //! again, so a loose blob stays loose.
 //!
-//! The content is in chunks in the database, or in files: [`folder`].
-
-mod folder;
+//! The content is in chunks in the database, or in files: `blob_folder`.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,9 +18,10 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::folder::BlobFolder;
 use crate::Store;
+use crate::blob_folder::{BlobFolder, damaged};
 use crate::engine::{Statement, StoreError};
+use crate::operation::Blob;
 use crate::operations::Fence;
 
 /// How much of a blob is written and read at once, in bytes.
@@ -42,12 +41,6 @@ const BEGIN: &str = "INSERT INTO blobs (id, operation_id, epoch, in_file, named,
 const ADD_CHUNK: &str = "INSERT INTO blob_chunks (blob_id, number, bytes) SELECT id, $2, $3 FROM blobs WHERE id = $1 \
                          FOR SHARE ON CONFLICT DO NOTHING";
 const COMPLETE: &str = "UPDATE blobs SET size = $2, sha256 = $3 WHERE id = $1 RETURNING id";
-/// Part of the transaction that ends an operation.
-pub(crate) const NAME: &str = "UPDATE blobs SET named = 1 WHERE id = $1 AND EXISTS (SELECT 1 FROM operations \
-                               WHERE operations.id = blobs.operation_id AND operations.epoch = blobs.epoch AND state >= 3)";
-/// Part of the transaction that removes an operation.
-pub(crate) const LOOSEN: &str = "UPDATE blobs SET named = 0 WHERE operation_id = $1 AND NOT EXISTS \
-                                 (SELECT 1 FROM operations WHERE id = $1) RETURNING id";
 const FIND: &str = "SELECT size, sha256, in_file FROM blobs WHERE id = $1 AND named = 1";
 const KNOWS: &str = "SELECT id FROM blobs WHERE id = $1";
 const READ_CHUNKS: &str =
@@ -57,18 +50,6 @@ const LOOSE: &str = "SELECT id, in_file FROM blobs WHERE named = 0 AND in_file <
                      LIMIT $2";
 const REMOVE: &str = "DELETE FROM blobs WHERE id = $1";
 const REMOVE_CHUNKS: &str = "DELETE FROM blob_chunks WHERE blob_id = $1";
-
-/// A complete blob.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob {
-    /// Its id, which is not guessable.
-    pub id: String,
-    /// The size of its content, in bytes.
-    pub size_bytes: u64,
-    /// The SHA-256 of its content.
-    pub sha256: Vec<u8>,
-    is_in_file: bool,
-}
 
 /// Writes the content of a new blob. One that is dropped before it is complete is removed later.
 #[derive(Debug)]
@@ -254,10 +235,6 @@ impl BlobWriter<'_> {
         self.chunks += chunks.len() as i64;
         self.store.engine.write(chunks).await.map(drop)
     }
-}
-
-fn damaged(id: &str, reason: &str) -> StoreError {
-    StoreError::Damaged(format!("the blob {id} {reason}"))
 }
 
 /// Runs file operations on a thread for them.

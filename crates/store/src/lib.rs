@@ -12,6 +12,7 @@
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them
 //! - [`blobs`]: the large parts of their results; [`retention`]: how much is kept
+//! - `blob_folder`: files with their content
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
@@ -19,6 +20,7 @@
 //! - `schema`: the tables, and how older ones become newer ones
 //! - `conformance`: what every engine must do, as checks for tests
 
+mod blob_folder;
 pub mod blobs;
 mod clock;
 #[cfg(any(test, feature = "testing"))]
@@ -43,7 +45,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use blobs::BlobFolder;
+use blob_folder::BlobFolder;
 pub use clock::now_ms;
 use durability::Durability;
 use engine::{Engine, StoreError};

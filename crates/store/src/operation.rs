@@ -1,7 +1,5 @@
 //! Operations, as gateways see them.
 
-use crate::blobs::Blob;
-
 /// Where an operation is. The numbers are in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -127,6 +125,19 @@ pub struct Postponement {
     pub may_have_run: bool,
     /// Why, for its owner.
     pub reason: String,
+}
+
+/// A complete blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// Its id, which is not guessable.
+    pub id: String,
+    /// The size of its content, in bytes.
+    pub size_bytes: u64,
+    /// The SHA-256 of its content.
+    pub sha256: Vec<u8>,
+    /// Whether it is in a file, not in the database.
+    pub(crate) is_in_file: bool,
 }
 
 /// How an operation ended.

@@ -14,7 +14,6 @@
 //! waits, or else that of the first of all that wait. So a principal with thousands of operations delays the first one
 //! of another principal by one operation.
 
-use crate::blobs;
 use crate::engine::{Row, Statement, StoreError, Value};
 use crate::operation::{
     Claim, End, NewOperation, Operation, OperationFilter, Postponement, State, StoredEvent, Submission,
@@ -23,7 +22,8 @@ use crate::page::Position;
 use crate::questions::DELETE_QUESTIONS;
 use crate::statements::{
     APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, EVENTS, EXPIRED, FIND_KEY, FINISH, GET, GET_REQUEST,
-    LAST_EVENT, LIST, LIST_OWN, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL, START, SUBMIT, WAITING,
+    LAST_EVENT, LIST, LIST_OWN, LOOSEN_BLOBS, NAME_BLOB, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL,
+    START, SUBMIT, WAITING,
 };
 
 /// How often an operation is inserted whose outcome is unknown, or whose key was taken and is free again.
@@ -106,7 +106,7 @@ impl Operation {
 
 /// Removes an operation that has ended, and its events. Its blobs are removed later.
 pub(crate) fn removal(id: &str) -> [Statement; 3] {
-    [DELETE, DELETE_EVENTS, blobs::LOOSEN].map(|sql| Statement::new(sql, [id.into()]))
+    [DELETE, DELETE_EVENTS, LOOSEN_BLOBS].map(|sql| Statement::new(sql, [id.into()]))
 }
 
 fn state(number: i64) -> Result<State, StoreError> {
@@ -273,7 +273,7 @@ impl Store {
             (now + end.keep_ms).into(),
             end.bytes().into(),
         ];
-        let naming = end.blobs.iter().map(|it| Statement::new(blobs::NAME, [it.id.as_str().into()]));
+        let naming = end.blobs.iter().map(|it| Statement::new(NAME_BLOB, [it.id.as_str().into()]));
         let finish = std::iter::once(Statement::new(FINISH, values)).chain(naming).collect();
         Ok(self.engine.write(finish).await?.first().is_some_and(|it| !it.is_empty()))
     }

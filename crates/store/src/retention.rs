@@ -16,7 +16,7 @@ const OLDEST: &str = "SELECT id, bytes FROM operations WHERE principal = $1 AND 
 
 /// What the ended operations of one principal occupy.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Usage {
+struct PrincipalUsage {
     bytes: i64,
     principal: String,
 }
@@ -29,7 +29,7 @@ impl Store {
     /// The store failed.
     pub async fn trim(&self, keep_bytes: i64) -> Result<usize, StoreError> {
         let mut rows = self.engine.read(Statement::new(USAGE, [])).await?;
-        let read = |row: &mut Row| Ok(Usage { principal: row.text()?, bytes: row.integer()? });
+        let read = |row: &mut Row| Ok(PrincipalUsage { principal: row.text()?, bytes: row.integer()? });
         let mut usages = rows.iter_mut().map(read).collect::<Result<Vec<_>, StoreError>>()?;
         let mut excess = usages.iter().map(|it| it.bytes).sum::<i64>() - keep_bytes;
         let mut removed = 0;

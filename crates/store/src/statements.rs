@@ -136,3 +136,9 @@ pub(crate) const EXPIRED: &str = "SELECT id FROM operations WHERE remove_ms <= $
 pub(crate) const WAITING: &str = "SELECT principal, count(*), \
                        min(CASE WHEN start_at_ms > created_ms THEN start_at_ms ELSE created_ms END) \
                        FROM operations WHERE state < 2 GROUP BY principal";
+/// Part of the transaction that ends an operation.
+pub(crate) const NAME_BLOB: &str = "UPDATE blobs SET named = 1 WHERE id = $1 AND EXISTS (SELECT 1 FROM operations \
+                               WHERE operations.id = blobs.operation_id AND operations.epoch = blobs.epoch AND state >= 3)";
+/// Part of the transaction that removes an operation.
+pub(crate) const LOOSEN_BLOBS: &str = "UPDATE blobs SET named = 0 WHERE operation_id = $1 AND NOT EXISTS \
+                                 (SELECT 1 FROM operations WHERE id = $1) RETURNING id";

@@ -12,17 +12,9 @@ use super::stored_result::{BlobIds, damaged_error};
 use super::{LongRunning, failure};
 use crate::call::principal::Principal;
 
-/// How the handles of operations' artifacts begin.
-const PREFIX: &str = "operations/";
-
-/// Returns the handle of an artifact. It is also the path of the artifact over REST.
-pub(crate) fn handle(id: &str, position: u32) -> String {
-    format!("{PREFIX}{id}/artifacts/{position}")
-}
-
 /// Whether a handle belongs to an artifact of an operation, not to one that a worker has.
 pub(crate) fn is_stored(handle: &str) -> bool {
-    handle.starts_with(PREFIX)
+    handle.starts_with("operations/")
 }
 
 impl LongRunning {

@@ -10,15 +10,13 @@ use openskill_proto::trace::hex;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::{Artifact, Blame, ErrorCode, ReadArtifactRequest, SkillError, SkillResult};
 use openskill_store::Store;
-use openskill_store::blobs::{Blob, PIECE_BYTES};
+use openskill_store::blobs::PIECE_BYTES;
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Claim, End};
+use openskill_store::operation::{Blob, Claim, End};
 use prost::Message;
 use sha2::{Digest as _, Sha256};
 
-use super::artifacts::handle;
 use super::end::{end, failure_result, read_result};
-use super::failure;
 use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 
@@ -48,6 +46,11 @@ impl BlobIds {
     pub(super) fn read(stored: &[u8]) -> Self {
         Self::decode(stored).unwrap_or_default()
     }
+}
+
+/// Returns the handle of an artifact. It is also the path of the artifact over REST.
+fn handle(id: &str, position: u32) -> String {
+    format!("operations/{id}/artifacts/{position}")
 }
 
 /// Why a part did not become a blob.
@@ -190,7 +193,7 @@ impl Detachment<'_> {
 ///
 /// # Errors
 /// The store failed. A result whose output is damaged or missing is a result with an error.
-pub(super) async fn load(store: &Store, mut stored: Vec<u8>) -> Result<SkillResult, SkillError> {
+pub(super) async fn load(store: &Store, mut stored: Vec<u8>) -> Result<SkillResult, StoreError> {
     let BlobIds { output, .. } = BlobIds::read(&stored);
     if !output.is_empty() {
         match read_whole(store, &output).await {
@@ -198,7 +201,7 @@ pub(super) async fn load(store: &Store, mut stored: Vec<u8>) -> Result<SkillResu
             Err(StoreError::Damaged(_)) => {
                 return Ok(SkillResult { success: false, error: Some(damaged_error()), ..read_result(&stored) });
             }
-            Err(error) => return Err(failure(error)),
+            Err(error) => return Err(error),
         }
     }
     Ok(read_result(&stored))

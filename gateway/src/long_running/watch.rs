@@ -89,7 +89,7 @@ impl OperationWatch {
         if number <= self.last {
             return Ok(None);
         }
-        let result = stored_result::load(self.gateway.long_running.store()?, stored).await?;
+        let result = stored_result::load(self.gateway.long_running.store()?, stored).await.map_err(failure)?;
         let event = InvokeEvent { call_id: String::new(), event: Some(Event::Result(result)) };
         Ok(Some(OperationEvent { number: number.cast_unsigned(), event: Some(event) }))
     }

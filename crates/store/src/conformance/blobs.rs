@@ -2,11 +2,10 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::{claim_one, end, recover, submit};
 use crate::Store;
-use crate::blobs::{Blob, PIECE_BYTES};
+use crate::blobs::PIECE_BYTES;
 use crate::engine::StoreError;
-use crate::operation::{Claim, End, NewOperation, State, Submission};
+use crate::operation::{Blob, Claim, End, NewOperation, State, Submission};
 
 /// The sizes of blobs: less than a chunk, one byte more than a chunk, some pieces.
 const SIZES: [usize; 4] = [0, 1000, 256 * 1024 + 1, 3 * PIECE_BYTES - 7];
@@ -16,6 +15,33 @@ pub(super) async fn check_all(open: impl AsyncFn() -> Store) {
     reads_ranges_of_what_was_written(&open().await).await;
     removes_blobs_that_no_operation_names(&open().await).await;
     keeps_a_number_of_bytes(&open().await).await;
+}
+
+async fn submit(store: &Store, id: &str, principal: &str, request: Vec<u8>) {
+    let new = NewOperation {
+        id: id.to_owned(),
+        principal: principal.to_owned(),
+        credential: String::new(),
+        toolset: String::new(),
+        destructive: false,
+        skill_id: "echo".to_owned(),
+        session_id: String::new(),
+        trace_id: String::new(),
+        idempotency_key: None,
+        fingerprint: Vec::new(),
+        request,
+        start_at_ms: 0,
+        start_before_ms: i64::MAX,
+    };
+    assert_eq!(store.submit(&new).await, Ok(Submission::Stored));
+}
+
+async fn claim(store: &Store) -> Claim {
+    store.claim("gateway", 60_000, 1).await.unwrap().pop().unwrap()
+}
+
+fn end(blobs: &[Blob]) -> End {
+    End { state: State::Succeeded, result: b"result".to_vec(), blobs: blobs.to_owned(), keep_ms: 60_000 }
 }
 
 fn content(size: usize) -> Vec<u8> {
@@ -35,15 +61,14 @@ fn is_damaged<T>(outcome: Result<T, StoreError>) -> bool {
 }
 
 async fn reads_ranges_of_what_was_written(store: &Store) {
-    submit(store, "a", "A").await;
-    let claim = claim_one(store).await;
+    submit(store, "a", "A", Vec::new()).await;
+    let claim = claim(store).await;
     let mut blobs = Vec::new();
     for size in SIZES {
         blobs.push(write(store, &claim, &content(size)).await);
     }
     assert!(is_damaged(store.blob(&blobs[0].id).await), "no result names it yet");
-    let end = End { blobs: blobs.clone(), ..end(State::Succeeded, b"result") };
-    assert_eq!(store.finish(claim.fence(), &end).await, Ok(true));
+    assert_eq!(store.finish(claim.fence(), &end(&blobs)).await, Ok(true));
     assert_eq!(store.sweep_blobs().await, Ok(0));
     for (blob, size) in blobs.iter().zip(SIZES) {
         let (content, found) = (content(size), store.blob(&blob.id).await.unwrap());
@@ -62,12 +87,14 @@ async fn reads_ranges_of_what_was_written(store: &Store) {
 }
 
 async fn removes_blobs_that_no_operation_names(store: &Store) {
-    submit(store, "a", "A").await;
-    let old = claim_one(store).await;
+    submit(store, "a", "A", Vec::new()).await;
+    let old = claim(store).await;
     let abandoned = write(store, &old, &content(300_000)).await;
     let mut late = store.begin_blob(old.fence()).await.unwrap().unwrap();
     assert_eq!(store.sweep_blobs().await, Ok(0), "the claim is valid");
-    assert_eq!(recover(store).await, 1);
+    // As if the lease of its gateway had ended.
+    store.renew("gateway", -1).await.unwrap();
+    assert_eq!(store.recover().await, Ok(1));
     assert_eq!(store.sweep_blobs().await, Ok(2));
     assert!(is_damaged(store.read_blob(&abandoned, 0, 9).await));
     late.write(&content(300_000)).await.unwrap();
@@ -75,9 +102,9 @@ async fn removes_blobs_that_no_operation_names(store: &Store) {
     assert!(store.begin_blob(old.fence()).await.unwrap().is_none());
 
     // Of the next claim, one blob is named and one is not.
-    let claim = claim_one(store).await;
+    let claim = claim(store).await;
     let (kept, unused) = (write(store, &claim, b"kept").await, write(store, &claim, b"unused").await);
-    let end = End { blobs: vec![kept.clone()], ..end(State::Failed, b"") };
+    let end = end(std::slice::from_ref(&kept));
     assert_eq!(store.finish(old.fence(), &end).await, Ok(false));
     assert_eq!(store.finish(claim.fence(), &end).await, Ok(true));
     assert_eq!(store.sweep_blobs().await, Ok(1));
@@ -87,13 +114,12 @@ async fn removes_blobs_that_no_operation_names(store: &Store) {
 
 async fn keeps_a_number_of_bytes(store: &Store) {
     for (id, principal) in [("a1", "A"), ("b1", "B"), ("a2", "A"), ("a3", "A"), ("b2", "B")] {
-        submit(store, id, principal).await;
-        let claim = claim_one(store).await;
-        let blobs = vec![write(store, &claim, &content(100_000)).await];
-        assert_eq!(store.finish(claim.fence(), &End { blobs, ..end(State::Succeeded, b"") }).await, Ok(true));
+        submit(store, id, principal, Vec::new()).await;
+        let claim = claim(store).await;
+        let blob = write(store, &claim, &content(100_000)).await;
+        assert_eq!(store.finish(claim.fence(), &end(&[blob])).await, Ok(true));
     }
-    let unfinished = NewOperation { request: content(1_000_000), ..super::operation("a4", "A") };
-    assert_eq!(store.submit(&unfinished).await, Ok(Submission::Stored));
+    submit(store, "a4", "A", content(1_000_000)).await;
     let is_kept = async |id: &str| store.get(id).await.unwrap().is_some();
     assert_eq!(store.trim(510_000).await, Ok(0));
     // The oldest one of the principal that has most, and then of the one that has most without it.

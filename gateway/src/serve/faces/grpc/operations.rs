@@ -20,7 +20,6 @@ use super::super::operation_message::{operation, page};
 use super::status;
 use crate::gateway::Shard;
 use crate::long_running::LongRunning;
-use crate::long_running::artifacts::handle;
 use crate::long_running::watch::watch;
 use crate::serve::layers::request_context;
 
@@ -70,7 +69,7 @@ impl OperationService for GrpcOperations {
         let principal = request_context(request.extensions()).principal;
         let ReadOperationArtifactRequest { name, number, offset, length } = request.into_inner();
         let id = name.strip_prefix("operations/").unwrap_or(&name);
-        let range = ReadArtifactRequest { handle: handle(id, number), offset, length };
+        let range = ReadArtifactRequest { handle: format!("operations/{id}/artifacts/{number}"), offset, length };
         let gateway = Arc::clone(&self.shard.gateway);
         let pieces = stream::try_unfold(Some(range), move |range| {
             let (gateway, principal) = (Arc::clone(&gateway), principal.clone());

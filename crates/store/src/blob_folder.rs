@@ -6,7 +6,6 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::damaged;
 use crate::engine::StoreError;
 
 /// A folder in which the name of each file is the id of its blob. Only its owner can read it. Cheap to clone.
@@ -27,7 +26,7 @@ impl BlobFolder {
     }
 
     /// Creates the folder if it does not exist. It is durable then.
-    pub(super) fn create(&self) -> Result<(), StoreError> {
+    pub(crate) fn create(&self) -> Result<(), StoreError> {
         let create = || {
             if self.0.is_dir() {
                 return Ok(());
@@ -39,24 +38,24 @@ impl BlobFolder {
     }
 
     /// Creates the file of a blob.
-    pub(super) fn create_file(&self, id: &str) -> Result<File, StoreError> {
+    pub(crate) fn create_file(&self, id: &str) -> Result<File, StoreError> {
         self.create()?;
         let created = File::options().write(true).create_new(true).mode(0o600).open(self.0.join(id));
         created.map_err(|error| self.failure(&error))
     }
 
     /// Appends to a file.
-    pub(super) fn append(&self, mut file: &File, bytes: &[u8]) -> Result<(), StoreError> {
+    pub(crate) fn append(&self, mut file: &File, bytes: &[u8]) -> Result<(), StoreError> {
         file.write_all(bytes).map_err(|error| self.failure(&error))
     }
 
     /// Makes a file durable, and its name, too.
-    pub(super) fn sync(&self, file: &File) -> Result<(), StoreError> {
+    pub(crate) fn sync(&self, file: &File) -> Result<(), StoreError> {
         file.sync_all().and_then(|()| sync_folder(&self.0)).map_err(|error| self.failure(&error))
     }
 
     /// Reads a range of a file, which must have this size.
-    pub(super) fn read(&self, id: &str, size: u64, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn read(&self, id: &str, size: u64, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; length];
         let read = File::open(self.0.join(id)).and_then(|file| {
             file.read_exact_at(&mut bytes, offset)?;
@@ -73,7 +72,7 @@ impl BlobFolder {
     }
 
     /// Removes the file of a blob, if there is one.
-    pub(super) fn remove(&self, id: &str) -> Result<(), StoreError> {
+    pub(crate) fn remove(&self, id: &str) -> Result<(), StoreError> {
         match std::fs::remove_file(self.0.join(id)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failure(&error)),
             _ => Ok(()),
@@ -81,7 +80,7 @@ impl BlobFolder {
     }
 
     /// Lists the files, as ids of blobs.
-    pub(super) fn ids(&self) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn ids(&self) -> Result<Vec<String>, StoreError> {
         let entries = match std::fs::read_dir(&self.0) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| self.failure(&error))?,
@@ -93,6 +92,11 @@ impl BlobFolder {
     fn failure(&self, error: &io::Error) -> StoreError {
         StoreError::Unavailable(format!("{}: {error}", self.0.display()))
     }
+}
+
+/// What is wrong with a blob.
+pub(crate) fn damaged(id: &str, reason: &str) -> StoreError {
+    StoreError::Damaged(format!("the blob {id} {reason}"))
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
