@@ -180,7 +180,7 @@ async fn a_connection_that_breaks_leaves_no_doubt_about_what_happened() {
     let store = open(&server.url(&database)).await.unwrap();
     store.submit(&operation("a", "A")).await.unwrap();
     let claim = store.claim("gateway", 60_000, 1).await.unwrap().pop().unwrap();
-    let end = End { state: State::Succeeded, result: b"done".to_vec(), keep_ms: 60_000 };
+    let end = End { state: State::Succeeded, result: b"done".to_vec(), blobs: Vec::new(), keep_ms: 60_000 };
 
     // Several statements did not happen while COMMIT was not sent.
     let lock = Lock::hold(&server, &database, ROW).await;

@@ -105,7 +105,13 @@ pub(super) async fn detach(
 impl Detachment<'_> {
     async fn detach(&mut self, result: &mut SkillResult) -> Result<(), PartError> {
         for (position, artifact) in (0..).zip(&mut result.artifacts) {
+            let old = if let Some(Content::Handle(old)) = &artifact.content { old.clone() } else { String::new() };
             match self.detach_artifact(position, artifact).await {
+                // The envelope that the caller asked for lists the artifacts, too.
+                Ok(()) if !old.is_empty() && !result.rendered_json.is_empty() => {
+                    let new = handle(&self.claim.operation.id, position);
+                    result.rendered_json = result.rendered_json.replace(&old, &new);
+                }
                 Err(PartError::Fetch(error)) => {
                     tracing::warn!(error = error.message, operation = self.claim.operation.id, "an artifact is lost");
                     let warning =
