@@ -13,12 +13,14 @@
 //! - [`answers`]: the answers to their questions
 //! - [`executor`]: runs what is stored; [`run`]: one operation; [`event_log`]: stores its events; [`resume`]: one that was begun elsewhere; [`end`]: how it
 //!   ends
-//! - [`stored_result`]: a result, and its large parts; [`artifacts`]: reads them; [`retention`]: how much is kept
+//! - [`stored_result`]: a result in this form; [`detachment`]: makes its large parts blobs; [`artifacts`]: reads them;
+//!   [`retention`]: how much is kept
 //! - [`filter`]: parses list filters; [`watch`]: streams events; [`config`]: settings
 //! - [`keys`]: the upkeep of idempotency keys in the same store
 
 pub(crate) mod artifacts;
 pub(crate) mod config;
+mod detachment;
 mod end;
 mod event_log;
 pub(crate) mod executor;

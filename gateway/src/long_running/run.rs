@@ -13,9 +13,9 @@ use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postp
 use prost::Message as _;
 use tokio::time::Instant;
 
+use super::detachment::detach;
 use super::end::{cancelled_error, failure_result, lost_error, state_name, too_late_error, unreadable_error};
 use super::stored_call::StoredCall;
-use super::stored_result::detach;
 use super::{LongRunning, resume};
 use crate::call::claim::CallClaim;
 use crate::call::principal::REVOKED;

@@ -4,30 +4,15 @@
 //! output is an encoded [`SkillResult`] with nothing else: appended, it completes the result.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use openskill_proto::trace::hex;
-use openskill_proto::v1::artifact::Content;
-use openskill_proto::v1::{Artifact, Blame, ErrorCode, ReadArtifactRequest, SkillError, SkillResult};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError, SkillResult};
 use openskill_store::Store;
 use openskill_store::blobs::PIECE_BYTES;
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Blob, Claim, End};
 use prost::Message;
 use sha2::{Digest as _, Sha256};
 
-use super::end::{end, failure_result, read_result};
-use crate::dispatch::artifacts;
-use crate::gateway::Shard;
-
-/// Larger parts are blobs.
-const MAX_INLINE_BYTES: usize = 256 * 1024;
-
-/// The pause before a part is written again.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
-
-/// How often an artifact is fetched again from a worker that does not answer.
-const MAX_FETCHES: usize = 3;
+use super::end::read_result;
 
 /// Follows the fields of a `SkillResult` in a stored result, whose numbers these must not have. They never change, because
 /// stores outlive programs.
@@ -35,7 +20,7 @@ const MAX_FETCHES: usize = 3;
 pub(super) struct BlobIds {
     /// The blob of the output in all its forms. Empty if the output is small.
     #[prost(string, tag = "1000")]
-    output: String,
+    pub(super) output: String,
     /// The blobs of artifacts, by their positions.
     #[prost(btree_map = "uint32, string", tag = "1001")]
     pub(super) artifacts: BTreeMap<u32, String>,
@@ -49,150 +34,8 @@ impl BlobIds {
 }
 
 /// Returns the handle of an artifact. It is also the path of the artifact over REST.
-fn handle(id: &str, position: u32) -> String {
+pub(super) fn handle(id: &str, position: u32) -> String {
     format!("operations/{id}/artifacts/{position}")
-}
-
-/// Why a part did not become a blob.
-enum PartError {
-    /// Another gateway has the operation.
-    ClaimLost,
-    /// Its worker does not have it any more, or does not answer.
-    Fetch(SkillError),
-    Store(StoreError),
-}
-
-impl From<StoreError> for PartError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-/// Moves the parts of a result to blobs.
-struct Detachment<'a> {
-    shard: &'a Shard,
-    store: &'a Store,
-    claim: &'a Claim,
-    ids: BlobIds,
-    blobs: Vec<Blob>,
-}
-
-/// Writes the large parts of a result to the store, and returns how its operation ends. Tries until the store has them. None
-/// if the claim is no longer valid.
-pub(super) async fn detach(
-    shard: &Shard,
-    store: &Store,
-    claim: &Claim,
-    mut result: SkillResult,
-    keep: Duration,
-) -> Option<End> {
-    let mut parts = Detachment { shard, store, claim, ids: BlobIds::default(), blobs: Vec::new() };
-    match parts.detach(&mut result).await {
-        Ok(()) => {}
-        Err(PartError::Store(error)) => {
-            let meta = result.meta.take();
-            result = SkillResult { meta, ..failure_result(&claim.operation, too_large_error(&error)) };
-            (parts.ids, parts.blobs) = (BlobIds::default(), Vec::new());
-        }
-        Err(_) => return None,
-    }
-    let mut end = end(&result, keep);
-    end.result.extend(parts.ids.encode_to_vec());
-    end.blobs = parts.blobs;
-    Some(end)
-}
-
-impl Detachment<'_> {
-    async fn detach(&mut self, result: &mut SkillResult) -> Result<(), PartError> {
-        for (position, artifact) in (0..).zip(&mut result.artifacts) {
-            let old = if let Some(Content::Handle(old)) = &artifact.content { old.clone() } else { String::new() };
-            match self.detach_artifact(position, artifact).await {
-                // The envelope that the caller asked for lists the artifacts, too.
-                Ok(()) if !old.is_empty() && !result.rendered_json.is_empty() => {
-                    let new = handle(&self.claim.operation.id, position);
-                    result.rendered_json = result.rendered_json.replace(&old, &new);
-                }
-                Err(PartError::Fetch(error)) => {
-                    tracing::warn!(error = error.message, operation = self.claim.operation.id, "an artifact is lost");
-                    let warning =
-                        format!("artifact {position} was lost with its worker: only a new call can produce it");
-                    result.meta.get_or_insert_default().warnings.push(warning);
-                }
-                done => done?,
-            }
-        }
-        let output = SkillResult {
-            output: result.output.take(),
-            rendered_json: std::mem::take(&mut result.rendered_json),
-            content_json: std::mem::take(&mut result.content_json),
-            ..SkillResult::default()
-        };
-        if output.encoded_len() > MAX_INLINE_BYTES {
-            let blob = self.store_part(&Content::Data(output.encode_to_vec().into()), 0).await?;
-            self.ids.output.clone_from(&blob.id);
-            self.blobs.push(blob);
-        } else {
-            let SkillResult { output, rendered_json, content_json, .. } = output;
-            (result.output, result.rendered_json, result.content_json) = (output, rendered_json, content_json);
-        }
-        Ok(())
-    }
-
-    /// Replaces large content, or the handle of a worker, with the handle of a blob.
-    async fn detach_artifact(&mut self, position: u32, artifact: &mut Artifact) -> Result<(), PartError> {
-        let content = match &artifact.content {
-            Some(Content::Data(data)) if data.len() <= MAX_INLINE_BYTES => return Ok(()),
-            Some(content) => content,
-            None => return Ok(()),
-        };
-        let blob = self.store_part(content, artifact.size_bytes).await?;
-        artifact.content = Some(Content::Handle(handle(&self.claim.operation.id, position)));
-        artifact.sha256 = hex(&blob.sha256);
-        self.ids.artifacts.insert(position, blob.id.clone());
-        self.blobs.push(blob);
-        Ok(())
-    }
-
-    /// Tries until the store has a part. `size_bytes`: of what a handle stands for.
-    async fn store_part(&self, content: &Content, size_bytes: u64) -> Result<Blob, PartError> {
-        let mut fetches = 0;
-        loop {
-            match self.write(content, size_bytes).await {
-                Err(PartError::Fetch(error)) if error.code() != ErrorCode::NotFound && fetches < MAX_FETCHES => {
-                    fetches += 1;
-                }
-                Err(PartError::Store(error)) if !matches!(error, StoreError::TooLarge(_)) => {
-                    let operation = &self.claim.operation.id;
-                    tracing::error!(%error, operation, "a part of a result can't be stored yet");
-                }
-                done => return done,
-            }
-            tokio::time::sleep(TRY_AGAIN).await;
-        }
-    }
-
-    async fn write(&self, content: &Content, size_bytes: u64) -> Result<Blob, PartError> {
-        let mut writer = self.store.begin_blob(self.claim.fence()).await?.ok_or(PartError::ClaimLost)?;
-        match content {
-            Content::Data(data) => writer.write(data).await?,
-            Content::Handle(handle) => {
-                let mut offset = 0;
-                while offset < size_bytes {
-                    let range = ReadArtifactRequest { handle: handle.clone(), offset, length: size_bytes - offset };
-                    let fetched =
-                        artifacts::read_for_operation(self.shard, &self.claim.operation.principal, range).await;
-                    let piece = fetched.map_err(PartError::Fetch)?.data;
-                    if piece.is_empty() {
-                        let message = "the artifact is shorter than its worker said";
-                        return Err(PartError::Fetch(SkillError::new(ErrorCode::NotFound, message)));
-                    }
-                    writer.write(&piece).await?;
-                    offset += piece.len() as u64;
-                }
-            }
-        }
-        writer.complete().await?.ok_or(PartError::ClaimLost)
-    }
 }
 
 /// Reads a stored result, with its output.
@@ -204,7 +47,8 @@ pub(super) async fn load(store: &Store, mut stored: Vec<u8>) -> Result<SkillResu
     if !output.is_empty() {
         match read_whole(store, &output).await {
             Ok(output) => stored.extend(output),
-            Err(StoreError::Damaged(_)) => {
+            Err(error @ StoreError::Damaged(_)) => {
+                tracing::error!(%error, "a result can't be read");
                 return Ok(SkillResult { success: false, error: Some(damaged_error()), ..read_result(&stored) });
             }
             Err(error) => return Err(error),
@@ -233,9 +77,4 @@ async fn read_whole(store: &Store, id: &str) -> Result<Vec<u8>, StoreError> {
 pub(super) fn damaged_error() -> SkillError {
     let message = "a part of this result is damaged or missing in the store: submit the call again";
     SkillError::new(ErrorCode::Internal, message).with_blame(Blame::Gateway)
-}
-
-fn too_large_error(error: &StoreError) -> SkillError {
-    let message = format!("the skill ran, but its result can't be stored: {error}");
-    SkillError { may_have_run: true, ..SkillError::new(ErrorCode::OutputTooLarge, message) }
 }
