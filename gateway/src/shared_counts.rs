@@ -27,7 +27,7 @@ use circuits::CircuitExchange;
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// An exchange that takes longer has failed.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often the store is tried again after that.
 const RETRY: Duration = Duration::from_secs(1);

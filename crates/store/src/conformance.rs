@@ -121,7 +121,7 @@ async fn takes_fair_turns(store: &Store) {
 
 /// The same for operations that become ready at the same time.
 async fn promotes_in_fair_turns(store: &Store) {
-    let soon = store.now_ms() + 300;
+    let soon = store.now_ms() + 1500;
     for (number, principal) in ["A"; 30].into_iter().chain(["B"; 2]).enumerate() {
         let new = operation(&format!("{principal}{number:02}"), principal);
         store.submit(&NewOperation { start_at_ms: soon, ..new }).await.unwrap();

@@ -104,8 +104,8 @@ async fn a_reset_reaches_the_other_gateway_and_each_goes_on_without_the_database
     assert!(call(&one, json!({})).await.success);
 
     server.stop();
-    // More than half of its calls.
-    fail(&one, 6).await;
+    // The success before counts, too.
+    fail(&one, 5).await;
     assert_eq!(code(&call(&one, json!({})).await), "CIRCUIT_OPEN");
     assert!(call(&other, json!({})).await.success, "it can't know");
     server.start_again().await;
@@ -119,7 +119,7 @@ async fn a_principal_has_one_rate_at_both_gateways() {
     let server = Server::start(&programs).await;
     let (stage, url) = (Stage::start().await, server.url(&server.database()));
     let keys = Keys::new();
-    let key = keys.create("a", &["--skills", "in_echo", "--rate", "100", "--burst", "10"]);
+    let key = keys.create("a", &["--skills", "in_echo", "--rate", "100"]);
     let free = keys.create("free", &["--skills", "in_echo"]);
     let file = keys.path().display().to_string();
     let mut callers = Vec::new();
@@ -134,25 +134,32 @@ async fn a_principal_has_one_rate_at_both_gateways() {
         })
         .await;
         gateways.push(gateway);
-        callers.extend([skills.clone(), skills.clone(), skills]);
+        callers.extend(std::iter::repeat_n(skills, 10));
     }
     let begun = Instant::now();
     let calls = callers.into_iter().map(|mut skills| {
         let key = key.clone();
         tokio::spawn(async move {
-            let mut passed = 0_u32;
+            let (mut passed, mut refused) = (0_u32, 0_u32);
             while begun.elapsed() < Duration::from_secs(SECONDS) {
                 match skills.invoke(from(&key, request("in_echo", json!({})))).await {
                     Ok(_) => passed += 1,
-                    Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}"),
+                    Err(status) => {
+                        assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+                        refused += 1;
+                    }
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            passed
+            (passed, refused)
         })
     });
-    let passed: u32 = futures_util::future::join_all(calls).await.into_iter().map(Result::unwrap).sum();
-    let expected = 10.0 + 100.0 * begun.elapsed().as_secs_f64();
-    println!("{passed} calls passed, {expected:.0} were expected");
-    assert!((f64::from(passed) / expected - 1.0).abs() <= 0.05, "{passed} calls, not {expected:.0}");
+    let counts: Vec<_> = futures_util::future::join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    let passed: u32 = counts.iter().map(|(passed, _)| passed).sum();
+    let refused: u32 = counts.iter().map(|(_, refused)| refused).sum();
+    let expected = 100.0 + 100.0 * begun.elapsed().as_secs_f64();
+    println!("{passed} calls passed, {refused} were refused, {expected:.0} were expected to pass");
+    assert!(f64::from(passed) <= expected * 1.05, "{passed} calls, not {expected:.0}");
+    // On a loaded machine few calls are made.
+    assert!(refused < passed || f64::from(passed) >= expected * 0.95, "{passed} calls, not {expected:.0}");
 }

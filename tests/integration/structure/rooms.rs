@@ -40,7 +40,7 @@ pub(super) const GATEWAY: Rooms = Rooms {
                 "gateway",
             ],
         ),
-        ("shared_counts", &["long_running", "protect", "identity", "gateway"]),
+        ("shared_counts", &["protect", "identity", "gateway"]),
         ("long_running", &["streams", "prepare", "protect", "dispatch", "observe", "call", "gateway"]),
         ("streams", &["invoke", "protect", "observe", "call", "gateway"]),
         ("invoke", &["prepare", "tools", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
