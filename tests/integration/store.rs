@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use openskill_store::conformance::{check_all, operation};
+use openskill_store::conformance::{check_all, operation, questions};
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{End, State, StoredEvent, Submission};
 use openskill_store::{Location, Store};
@@ -26,6 +26,7 @@ async fn open_new(server: &Server) -> Store {
 async fn conforms(programs: &Postgres) {
     let server = Server::start(programs).await;
     check_all(async || open_new(&server).await).await;
+    questions::check_all(async || open_new(&server).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,8 @@
-//! What every engine must do. Tests run [`check_all`] on each of them. [`blobs`] are checked, too.
+//! What every engine must do. Tests run [`check_all`] on each of them, and that of [`questions`].
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "for tests")]
 
-mod blobs;
+pub mod questions;
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,6 @@ pub async fn check_all(open: impl AsyncFn() -> Store) {
     lists_pages_without_repeats(&open().await).await;
     removes_what_has_ended(&open().await).await;
     takes_many_changes_at_once(&open().await).await;
-    blobs::check_all(open).await;
 }
 
 /// An operation of a principal that may run now.
@@ -121,7 +120,7 @@ async fn takes_fair_turns(store: &Store) {
 
 /// The same for operations that become ready at the same time.
 async fn promotes_in_fair_turns(store: &Store) {
-    let soon = store.now_ms() + 1500;
+    let soon = now_ms() + 1500;
     for (number, principal) in ["A"; 30].into_iter().chain(["B"; 2]).enumerate() {
         let new = operation(&format!("{principal}{number:02}"), principal);
         store.submit(&NewOperation { start_at_ms: soon, ..new }).await.unwrap();

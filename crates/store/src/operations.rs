@@ -19,11 +19,10 @@ use crate::operation::{
     Claim, End, NewOperation, Operation, OperationFilter, Postponement, State, StoredEvent, Submission,
 };
 use crate::page::Position;
-use crate::questions::DELETE_QUESTIONS;
 use crate::statements::{
-    APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, EVENTS, EXPIRED, FIND_KEY, FINISH, GET, GET_REQUEST,
-    LAST_EVENT, LIST, LIST_OWN, LOOSEN_BLOBS, NAME_BLOB, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL,
-    START, SUBMIT, WAITING,
+    APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, DELETE_QUESTIONS, EVENTS, EXPIRED, FIND_KEY, FINISH,
+    GET, GET_REQUEST, LAST_EVENT, LIST, LIST_OWN, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL, START,
+    SUBMIT, WAITING,
 };
 
 /// How often an operation is inserted whose outcome is unknown, or whose key was taken and is free again.

@@ -10,9 +10,6 @@ use crate::Store;
 use crate::engine::{Row, Statement, StoreError};
 use crate::operations::Fence;
 
-/// The statements that remove questions whose operations are gone name the operation as `$1`.
-pub(crate) const DELETE_QUESTIONS: &str = "DELETE FROM operation_questions WHERE operation_id = $1 AND NOT EXISTS \
-                                           (SELECT 1 FROM operations WHERE id = $1)";
 /// The lock keeps another gateway from taking the operation before the question is there.
 const ASK: &str = "INSERT INTO operation_questions (request_id, operation_id, run, number, question) \
                    SELECT $3, id, runs, $4, $5 FROM operations WHERE id = $1 AND epoch = $2 AND state = 2 FOR SHARE \

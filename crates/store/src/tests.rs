@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::conformance::{check_all, operation};
+use crate::conformance::{check_all, operation, questions};
 use crate::operation::{NewOperation, Submission};
 
 /// A folder that is removed when it is dropped.
@@ -30,6 +30,7 @@ impl Drop for Folder {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_in_memory_conforms() {
     check_all(async || Store::open(&Location::Memory).await.unwrap()).await;
+    questions::check_all(async || Store::open(&Location::Memory).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,6 +38,7 @@ async fn a_sqlite_file_conforms() {
     let (folder, number) = (Folder::new("conforms"), AtomicUsize::new(0));
     let name = || format!("{}/store.db", number.fetch_add(1, Ordering::Relaxed));
     check_all(async || Store::open(&folder.file(&name())).await.unwrap()).await;
+    questions::check_all(async || Store::open(&folder.file(&name())).await.unwrap()).await;
 }
 
 #[tokio::test]

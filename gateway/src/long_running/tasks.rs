@@ -23,7 +23,6 @@ use crate::call::claim::CallClaim;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::gateway::Shard;
-use crate::mcp::owner::Owner;
 use crate::state::limits::SharedLimit;
 
 /// The maximum number of tasks of a principal that run, and of those that have ended.
@@ -62,7 +61,7 @@ impl LongRunning {
         self.store.get().is_some()
     }
 
-    /// Makes a running call an operation. It has a [reserved claim](CallClaim::reserve).
+    /// Makes a running call an operation, in the view where it was called. It has a [reserved claim](CallClaim::reserve).
     ///
     /// # Errors
     /// Too many tasks of its principal run, or the store failed. Nothing changed.
@@ -70,13 +69,13 @@ impl LongRunning {
         self: &Arc<Self>,
         call: &Arc<Call>,
         skill: &Skill,
-        owner: &Owner,
+        view: &str,
     ) -> Result<AdoptedCall, SkillError> {
         let (store, claim) = (self.store()?, call.claim.as_ref().ok_or_else(unknown_operation)?);
         let new = new_operation(call, claim, skill);
         self.make_room_for_tasks(store, &new.principal).await?;
         let held = HeldClaim::new(Arc::clone(self), &new.id, 1);
-        let view = view_name(owner);
+        let view = stored_view(view);
         let task = RunningTask { operation: &new, view: &view, gateway: &self.gateway, lease_ms: LEASE_MS };
         let Some(operation) = store.adopt(&task, MAX_TASKS).await.map_err(failure)? else {
             return Err(SkillError::overloaded("too many tasks run: wait until some end"));
@@ -103,9 +102,9 @@ impl LongRunning {
     /// Returns a task.
     ///
     /// # Errors
-    /// Its owner has no such task, or may no longer call its skill, or the store failed.
-    pub(crate) async fn task(&self, principal: &Principal, owner: &Owner, id: &str) -> Result<Task, SkillError> {
-        let (operation, result) = self.find_task(principal, owner, id).await?;
+    /// The principal has no such task in this view, or may no longer call its skill, or the store failed.
+    pub(crate) async fn task(&self, principal: &Principal, view: &str, id: &str) -> Result<Task, SkillError> {
+        let (operation, result) = self.find_task(principal, view, id).await?;
         if operation.state.is_done() {
             let result = Some(read_result(&result));
             return Ok(Task { operation, result, questions: Vec::new(), message: String::new() });
@@ -127,19 +126,19 @@ impl LongRunning {
     ///
     /// # Errors
     /// As [`Self::task`].
-    pub(crate) async fn cancel_task(&self, principal: &Principal, owner: &Owner, id: &str) -> Result<(), SkillError> {
-        let (operation, _) = self.find_task(principal, owner, id).await?;
+    pub(crate) async fn cancel_task(&self, principal: &Principal, view: &str, id: &str) -> Result<(), SkillError> {
+        let (operation, _) = self.find_task(principal, view, id).await?;
         self.cancel(principal, &operation.id).await
     }
 
     async fn find_task(
         &self,
         principal: &Principal,
-        owner: &Owner,
+        view: &str,
         id: &str,
     ) -> Result<(StoredOperation, Vec<u8>), SkillError> {
         let (operation, result) = self.find(principal, id).await?;
-        let is_its = is_owner(principal, &operation) && operation.task_view == view_name(owner);
+        let is_its = is_owner(principal, &operation) && operation.task_view == stored_view(view);
         if is_its { Ok((operation, result)) } else { Err(unknown_operation()) }
     }
 }
@@ -188,9 +187,9 @@ fn request(call: &Call) -> InvokeRequest {
     }
 }
 
-/// Where the tasks of an owner are, in the store.
-fn view_name(owner: &Owner) -> String {
-    format!("/{}", owner.view)
+/// Where the tasks of a view are, in the store.
+fn stored_view(view: &str) -> String {
+    format!("/{view}")
 }
 
 fn progress(event: &[u8]) -> Option<String> {

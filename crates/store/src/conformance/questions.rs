@@ -1,4 +1,4 @@
-//! Questions of operations: one answer counts, and those of an earlier run can't be answered.
+//! Questions of operations and tasks: one answer counts, and a call that runs becomes an operation.
 
 use super::{claim_one, end, operation, recover, submit};
 use crate::Store;
@@ -6,6 +6,12 @@ use crate::operation::{NewOperation, State};
 use crate::operations::Fence;
 use crate::questions::StoredQuestion;
 use crate::tasks::{RunningTask, TaskRetention};
+
+/// Runs all checks, each on an empty store of its own.
+pub async fn check_all(open: impl AsyncFn() -> Store) {
+    takes_one_answer(&open().await).await;
+    adopts_calls_that_run(&open().await).await;
+}
 
 fn question(request_id: &str, number: i64) -> StoredQuestion {
     StoredQuestion { request_id: request_id.to_owned(), number, question: b"question".to_vec(), answer: Vec::new() }
@@ -15,7 +21,7 @@ async fn ids(store: &Store, id: &str) -> Vec<String> {
     store.questions(id).await.unwrap().into_iter().map(|it| it.request_id).collect()
 }
 
-pub(super) async fn takes_one_answer(store: &Store) {
+async fn takes_one_answer(store: &Store) {
     submit(store, "a", "A").await;
     let first = claim_one(store).await;
     assert_eq!(store.start(first.fence()).await, Ok(true));
@@ -46,7 +52,7 @@ pub(super) async fn takes_one_answer(store: &Store) {
     assert_eq!(store.find_question("q4").await, Ok(None));
 }
 
-pub(super) async fn adopts_calls_that_run(store: &Store) {
+async fn adopts_calls_that_run(store: &Store) {
     let new = |id: &str| NewOperation { id: id.to_owned(), ..operation("", "A") };
     let adopt = async |id: &str, most| {
         let task = RunningTask { operation: &new(id), view: "/notes", gateway: "gateway", lease_ms: 60_000 };

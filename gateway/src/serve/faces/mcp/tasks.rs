@@ -55,7 +55,7 @@ pub(super) async fn promote(mut call: PendingCall) -> Result<String, Box<Pending
     let (shard, long_running) = (call.reply.shard.clone(), Arc::clone(&call.reply.shard.gateway.long_running));
     let adopted = match (&call.running, &call.reply.entry) {
         (RunningCall::WithEvents(FollowedCall { call: Some(own), .. }), Some(entry)) => {
-            long_running.adopt(own, &entry.skill, &call.reply.owner).await.ok()
+            long_running.adopt(own, &entry.skill, &call.reply.owner.view).await.ok()
         }
         _ => None,
     };
@@ -181,7 +181,7 @@ impl TaskRequest<'_> {
     /// Loads a task. Dismisses questions that must not be asked.
     async fn task(&self, id: &str) -> Result<Task, RpcError> {
         let (own, principal) = (&self.shard.gateway.long_running, self.viewer.principal);
-        let mut task = own.task(principal, &self.viewer.owner(), id).await.map_err(fault)?;
+        let mut task = own.task(principal, &self.viewer.view.name, id).await.map_err(fault)?;
         let asked = std::mem::take(&mut task.questions);
         for (key, question) in asked {
             if !questions::dismiss_secret(self.shard, principal, &question).await {
@@ -193,7 +193,7 @@ impl TaskRequest<'_> {
 
     async fn cancel(self, id: &str) -> Result<String, RpcError> {
         let (own, principal) = (&self.shard.gateway.long_running, self.viewer.principal);
-        own.cancel_task(principal, &self.viewer.owner(), id).await.map_err(fault)?;
+        own.cancel_task(principal, &self.viewer.view.name, id).await.map_err(fault)?;
         Ok(acknowledgement())
     }
 
