@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "for tests")]
 
-pub mod questions;
+mod deliveries;
 
 use std::collections::BTreeSet;
 
@@ -28,6 +28,7 @@ pub async fn check_all(open: impl AsyncFn() -> Store) {
     lists_pages_without_repeats(&open().await).await;
     removes_what_has_ended(&open().await).await;
     takes_many_changes_at_once(&open().await).await;
+    deliveries::check_all(&open).await;
 }
 
 /// An operation of a principal that may run now.
@@ -44,8 +45,9 @@ pub fn operation(id: &str, principal: &str) -> NewOperation {
         idempotency_key: None,
         fingerprint: vec![1],
         request: vec![0, 255, 1],
-        start_at_ms: 0,
-        start_before_ms: i64::MAX,
+        start_at_ms: now_ms(),
+        start_before_ms: now_ms() + LEASE_MS,
+        webhook: None,
     }
 }
 

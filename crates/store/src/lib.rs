@@ -10,9 +10,7 @@
 //! lease and an epoch: a write with an older epoch changes nothing.
 //!
 //! - [`operation`]: the rows that gateways see
-//! - [`operations`]: what gateways do with them
-//! - [`blobs`]: the large parts of their results; [`retention`]: how much is kept
-//! - `blob_folder`: files with their content
+//! - [`operations`]: what gateways do with them; [`deliveries`]: webhooks, which tell of their ends
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
 //! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
@@ -25,7 +23,7 @@ pub mod blobs;
 mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
-pub mod conversations;
+pub mod deliveries;
 pub mod durability;
 pub mod engine;
 pub mod keys;

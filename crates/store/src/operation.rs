@@ -1,5 +1,7 @@
 //! Operations, as gateways see them.
 
+use crate::deliveries::Webhook;
+
 /// Where an operation is. The numbers are in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -58,6 +60,8 @@ pub struct NewOperation {
     pub start_at_ms: i64,
     /// When to give up if it has not started.
     pub start_before_ms: i64,
+    /// Whom to tell of its end.
+    pub webhook: Option<Webhook>,
 }
 
 /// The outcome of a submission.

@@ -14,6 +14,7 @@
 //! waits, or else that of the first of all that wait. So a principal with thousands of operations delays the first one
 //! of another principal by one operation.
 
+use crate::deliveries::{DELETE_DELIVERY, beginning};
 use crate::engine::{Row, Statement, StoreError, Value};
 use crate::operation::{
     Claim, End, NewOperation, Operation, OperationFilter, Postponement, State, StoredEvent, Submission,
@@ -103,9 +104,9 @@ impl Operation {
     }
 }
 
-/// Removes an operation that has ended, and its events. Its blobs are removed later.
-pub(crate) fn removal(id: &str) -> [Statement; 3] {
-    [DELETE, DELETE_EVENTS, LOOSEN_BLOBS].map(|sql| Statement::new(sql, [id.into()]))
+/// Removes an operation that has ended, and what belongs to it.
+fn removal(id: &str) -> [Statement; 3] {
+    [DELETE, DELETE_EVENTS, DELETE_DELIVERY].map(|sql| Statement::new(sql, [id.into()]))
 }
 
 fn state(number: i64) -> Result<State, StoreError> {
@@ -175,7 +176,9 @@ impl Store {
 
     /// Inserts an operation, or finds the one that has its key. None if that one was removed in between.
     async fn insert_or_find(&self, new: &NewOperation, insert: Statement) -> Result<Option<Submission>, StoreError> {
-        let inserted = self.first(insert).await?.is_some();
+        let webhook = new.webhook.as_ref().map(|it| it.addition(&new.id));
+        let rows = self.engine.write(std::iter::once(insert).chain(webhook).collect()).await?;
+        let inserted = rows.first().is_some_and(|it| !it.is_empty());
         if inserted || new.idempotency_key.is_none() {
             return Ok(Some(Submission::Stored));
         }
@@ -272,9 +275,8 @@ impl Store {
             (now + end.keep_ms).into(),
             end.bytes().into(),
         ];
-        let naming = end.blobs.iter().map(|it| Statement::new(NAME_BLOB, [it.id.as_str().into()]));
-        let finish = std::iter::once(Statement::new(FINISH, values)).chain(naming).collect();
-        Ok(self.engine.write(finish).await?.first().is_some_and(|it| !it.is_empty()))
+        let rows = self.engine.write(vec![Statement::new(FINISH, values), beginning(fence.id, now)]).await?;
+        Ok(rows.first().is_some_and(|it| !it.is_empty()))
     }
 
     /// Frees operations whose lease has ended, and returns how many. If gateways don't share the store, all that are
@@ -316,7 +318,8 @@ impl Store {
             Statement::new(CANCEL_WAITING, values)
         };
         let request = Statement::new(REQUEST_CANCEL, [id.into()]);
-        let rows = self.engine.write(vec![request, cancel(end, false), cancel(uncertain_end, true)]).await?;
+        let statements = vec![request, cancel(end, false), cancel(uncertain_end, true), beginning(id, now)];
+        let rows = self.engine.write(statements).await?;
         Ok(rows.first().is_some_and(|it| !it.is_empty()))
     }
 
@@ -401,7 +404,7 @@ impl Store {
         Ok(rows.first().is_some_and(|it| !it.is_empty()))
     }
 
-    /// Removes operations that were kept long enough. Returns how many, at most 100.
+    /// Removes operations that were kept long enough, and whose webhooks need them no more. Returns how many, at most 100.
     ///
     /// # Errors
     /// The store failed.

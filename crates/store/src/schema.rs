@@ -50,25 +50,18 @@ const STEPS: &[&[&str]] = &[
     )",
     ],
     &[
-        "ALTER TABLE operations ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0",
-        "CREATE INDEX operations_kept ON operations (principal, ended_ms, id, bytes) WHERE ended_ms IS NOT NULL",
-        "CREATE TABLE blobs (
-        id TEXT PRIMARY KEY,
-        operation_id TEXT NOT NULL,
+        "CREATE TABLE webhook_deliveries (
+        operation_id TEXT PRIMARY KEY,
+        url TEXT NOT NULL,
+        host TEXT NOT NULL,
+        state BIGINT NOT NULL,
+        attempts BIGINT NOT NULL,
         epoch BIGINT NOT NULL,
-        in_file BIGINT NOT NULL,
-        named BIGINT NOT NULL,
-        size BIGINT NOT NULL,
-        sha256 BYTEA
+        next_ms BIGINT NOT NULL,
+        give_up_ms BIGINT NOT NULL,
+        failure TEXT NOT NULL
     )",
-        "CREATE INDEX blobs_of_operation ON blobs (operation_id)",
-        "CREATE INDEX loose_blobs ON blobs (id) WHERE named = 0",
-        "CREATE TABLE blob_chunks (
-        blob_id TEXT NOT NULL,
-        number BIGINT NOT NULL,
-        bytes BYTEA NOT NULL,
-        PRIMARY KEY (blob_id, number)
-    )",
+        "CREATE INDEX webhook_deliveries_by_host ON webhook_deliveries (state, host, next_ms)",
     ],
 ];
 

@@ -131,9 +131,9 @@ pub(crate) const LAST_EVENT: &str = "SELECT coalesce(max(number), 0) FROM operat
 pub(crate) const DELETE: &str = "DELETE FROM operations WHERE id = $1 AND state >= 3 RETURNING id";
 pub(crate) const DELETE_EVENTS: &str = "DELETE FROM operation_events WHERE operation_id = $1 AND NOT EXISTS \
                              (SELECT 1 FROM operations WHERE id = $1)";
-pub(crate) const DELETE_QUESTIONS: &str = "DELETE FROM operation_questions WHERE operation_id = $1 AND NOT EXISTS \
-                                           (SELECT 1 FROM operations WHERE id = $1)";
-pub(crate) const EXPIRED: &str = "SELECT id FROM operations WHERE remove_ms <= $1 ORDER BY remove_ms LIMIT 100";
+pub(crate) const EXPIRED: &str = "SELECT id FROM operations WHERE remove_ms <= $1 AND NOT EXISTS (SELECT 1 FROM webhook_deliveries \
+                       WHERE operation_id = id AND webhook_deliveries.state = 1 AND give_up_ms > $1) \
+                       ORDER BY remove_ms LIMIT 100";
 /// An operation that is scheduled does not wait before its time.
 pub(crate) const WAITING: &str = "SELECT principal, count(*), \
                        min(CASE WHEN start_at_ms > created_ms THEN start_at_ms ELSE created_ms END) \
