@@ -12,7 +12,7 @@ use openskill_telemetry::trace::Tracer;
 
 pub use crate::identity::registry::{IdentityConfig, KeysConfig};
 pub use crate::identity::tokens::JwtConfig;
-pub use crate::long_running::config::OperationsConfig;
+pub use crate::long_running::config::{OperationsConfig, SigningKeys, WebhookConfig};
 pub use crate::mcp::views::ViewsConfig;
 pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};

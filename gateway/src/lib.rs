@@ -64,6 +64,7 @@ pub use config::Config;
 use catalog::snapshot::callable;
 use catalog::suggestion::suggestion;
 use gateway::{Gateway, Shard};
+use long_running::webhooks::deliver as webhooks;
 use observe::recorder::Recorder;
 use serve::connections::TlsListener;
 use serve::connections::limiter::ConnectionLimiter;
@@ -112,7 +113,8 @@ pub async fn run(
     let executor = Shard { gateway: Arc::clone(&gateway), number: 0 };
     let patience = gateway.config.lame_duck + gateway.config.drain_timeout;
     let executor = tokio::spawn(long_running::executor::execute(executor, shutdown.clone(), patience));
-    let exchanging = tokio::spawn(shared_counts::run(Arc::clone(&gateway)));
+    let webhooks = webhooks::deliver(Arc::clone(&gateway), faces::operation_json, shutdown.clone(), patience);
+    let webhooks = tokio::spawn(webhooks);
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     gateway.leave().await;
@@ -129,6 +131,9 @@ pub async fn run(
         async {
             // Fails if it panicked. Then its calls have ended, too.
             let _ = executor.await;
+        },
+        async {
+            let _ = webhooks.await;
         }
     );
     for task in [discovery, following, exchanging, announcing].into_iter().chain(admin).chain(files) {

@@ -16,7 +16,7 @@
 //! - [`stored_result`]: a result in this form; [`detachment`]: makes its large parts blobs; [`artifacts`]: reads them;
 //!   [`retention`]: how much is kept
 //! - [`filter`]: parses list filters; [`watch`]: streams events; [`config`]: settings
-//! - [`keys`]: the upkeep of idempotency keys in the same store
+//! - [`webhooks`]: tells servers of ends
 
 pub(crate) mod artifacts;
 pub(crate) mod config;
@@ -34,6 +34,7 @@ mod stored_result;
 mod submit;
 pub(crate) mod tasks;
 pub(crate) mod watch;
+pub(crate) mod webhooks;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
@@ -85,8 +86,8 @@ const CHANGE_GROUPS: usize = 64;
 pub(crate) struct OperationSnapshot {
     pub(crate) operation: StoredOperation,
     pub(crate) result: Option<SkillResult>,
-    /// What its skill asks and nobody has answered.
-    pub(crate) questions: Vec<InputRequired>,
+    /// What became of its webhook, in words. Empty if it has none.
+    pub(crate) webhook: String,
 }
 
 /// A page of a list.
@@ -96,6 +97,13 @@ pub(crate) struct OperationPage {
     pub(crate) operations: Vec<StoredOperation>,
     /// Empty on the last page.
     pub(crate) next_page_token: String,
+}
+
+impl OperationSnapshot {
+    fn new(operation: StoredOperation, encoded: &[u8]) -> Self {
+        let result = operation.state.is_done().then(|| read_result(encoded));
+        Self { operation, result, webhook: String::new() }
+    }
 }
 
 /// The operations of this gateway's store.
@@ -158,15 +166,8 @@ impl LongRunning {
     /// # Errors
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn get(&self, principal: &Principal, name: &str) -> Result<OperationSnapshot, SkillError> {
-        let (operation, stored) = self.find(principal, name).await?;
-        self.snapshot(operation, stored).await
-    }
-
-    async fn snapshot(&self, operation: StoredOperation, stored: Vec<u8>) -> Result<OperationSnapshot, SkillError> {
-        let is_done = operation.state.is_done();
-        let result =
-            if is_done { Some(stored_result::load(self.store()?, stored).await.map_err(failure)?) } else { None };
-        Ok(OperationSnapshot { operation, result })
+        let (operation, result) = self.find(principal, name).await?;
+        self.snapshot(operation, &result).await
     }
 
     /// Lists operations of a principal, or of all for an administrator.
@@ -211,7 +212,7 @@ impl LongRunning {
             let changed = self.wait_for_change(id(name));
             let (operation, stored) = self.find(principal, name).await?;
             if operation.state.is_done() || Instant::now() >= until || self.shutdown.is_cancelled() {
-                return self.snapshot(operation, stored).await;
+                return self.snapshot(operation, &result).await;
             }
             tokio::select! {
                 () = changed => {}
@@ -290,7 +291,14 @@ impl LongRunning {
         is_alone && self.waiting.lock().is_empty() && self.cancelled.lock().is_empty()
     }
 
-    /// Finds an operation, and its stored result.
+    /// Adds to an operation and its encoded result what became of its webhook.
+    async fn snapshot(&self, operation: StoredOperation, result: &[u8]) -> Result<OperationSnapshot, SkillError> {
+        let delivery = self.store()?.delivery(&operation.id).await.map_err(failure)?;
+        let webhook = delivery.as_ref().map(webhooks::describe).unwrap_or_default();
+        Ok(OperationSnapshot { webhook, ..OperationSnapshot::new(operation, result) })
+    }
+
+    /// Finds an operation, and its encoded result.
     async fn find(&self, principal: &Principal, name: &str) -> Result<(StoredOperation, Vec<u8>), SkillError> {
         let id = Some(id(name)).filter(|it| unhex::<ID_BYTES>(it).is_some()).ok_or_else(unknown_operation)?;
         let found = self.store()?.get(id).await.map_err(failure)?;

@@ -6697,6 +6697,10 @@ pub struct SubmitRequest {
     /// When to give up if it has not started. Absent: a day after `start_at`.
     #[prost(message, optional, tag = "3")]
     pub start_before: ::core::option::Option<::prost_types::Timestamp>,
+    /// Who is told of the end of the operation: an https:// URL, to which the gateway posts a signed CloudEvent. Status
+    /// FAILED_PRECONDITION if the gateway has no secret to sign with.
+    #[prost(string, tag = "4")]
+    pub webhook: ::prost::alloc::string::String,
 }
 /// Which events to stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6783,10 +6787,10 @@ pub struct OperationMetadata {
     /// Why it waits although it was due, such as an open circuit.
     #[prost(string, tag = "13")]
     pub reason: ::prost::alloc::string::String,
-    /// The questions of its skill that wait for an answer: SkillService.AnswerInput answers them at any gateway. Not in lists.
-    /// `timeout_ms` is the time that was left when the question was asked.
-    #[prost(message, repeated, tag = "14")]
-    pub questions: ::prost::alloc::vec::Vec<InputRequired>,
+    /// Whether its webhook was told of its end, in words, such as `waiting (attempt 3: connection refused)`. Empty if it has none,
+    /// and in lists.
+    #[prost(string, tag = "14")]
+    pub webhook: ::prost::alloc::string::String,
 }
 /// Where an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -32,6 +32,9 @@ pub const TIMEOUT_MS: &str = "x-timeout-ms";
 /// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
+/// In the REST API: the URL that is told of the end of an operation.
+pub const WEBHOOK_URL: &str = "webhook-url";
+
 /// In the metadata of a worker's status: the worker did not start the skill. A status without it may come from any
 /// hop between gateway and worker, and the skill may have run.
 pub const NOT_STARTED: &str = "openskill-not-started";

@@ -25,6 +25,9 @@ pub(crate) struct SubmitArgs {
     /// When to run the call at the earliest: a time such as 2026-01-31T12:00:00Z, or a duration from now such as 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) start_at: Option<String>,
+    /// URL that the gateway posts a signed event to once the call has ended
+    #[arg(long, value_name = "URL")]
+    pub(crate) webhook: Option<String>,
     /// Print the operation in this format, instead of its name or its result
     #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<Format>,

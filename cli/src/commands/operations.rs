@@ -194,6 +194,7 @@ fn facts(operation: &Operation) -> Vec<(&'static str, String)> {
         ("Skill", metadata.skill_id),
         ("State", if is_cancelling { format!("{state}, cancel requested") } else { state }),
         ("Waits because", metadata.reason),
+        ("Webhook", metadata.webhook),
         ("Runs", metadata.runs.to_string()),
         ("Principal", metadata.principal),
         ("Session", metadata.session_id),

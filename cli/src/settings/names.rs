@@ -41,7 +41,7 @@ pub(crate) fn default_value(name: &str) -> &'static str {
 
 /// Whether a setting is a credential. Credentials are never shown or passed to child processes.
 pub(crate) fn is_credential(name: &str) -> bool {
-    name.ends_with("_API_KEY") || ["OPENSKILL_TOKEN", "OPENSKILL_STORE"].contains(&name)
+    name.ends_with("_API_KEY") || ["OPENSKILL_TOKEN", "OPENSKILL_STORE", "OPENSKILL_WEBHOOK_SECRET"].contains(&name)
 }
 
 #[cfg(test)]

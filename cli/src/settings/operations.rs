@@ -1,17 +1,22 @@
 //! The settings of operations, and where they are stored.
 
-use std::path::PathBuf;
-
-use openskill_gateway::config::OperationsConfig;
+use openskill_gateway::config::{OperationsConfig, SigningKeys, WebhookConfig};
+use openskill_net::egress::allow::Allowed;
 use openskill_store::Location;
 
 use super::reader::Reader;
 
 const STORE: &str = "OPENSKILL_STORE";
+const WEBHOOK_SECRET: &str = "OPENSKILL_WEBHOOK_SECRET";
+const WEBHOOK_ALLOW: &str = "OPENSKILL_WEBHOOK_ALLOW";
 
 /// What a valid store is. The value itself is never shown, because it may contain a password.
 const WANTED: &str =
     "it must be a file, sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, `memory` or `off`; the value is not shown";
+
+/// What valid keys are. The value itself is never shown.
+const WANTED_KEYS: &str = "it must be one or two keys, separated by a comma, each `whsec_` and the base64 of 24 to 64 random bytes: \
+                           `echo whsec_$(openssl rand -base64 32)` makes one; the value is not shown";
 
 /// Reads the settings. The store is opened later, by the gateway.
 pub(super) fn read(reader: &mut Reader<'_>) -> OperationsConfig {
@@ -29,9 +34,18 @@ pub(super) fn read(reader: &mut Reader<'_>) -> OperationsConfig {
         max_waiting: reader.number("OPENSKILL_OPERATIONS_MAX", 1, 10_000_000),
         max_running: reader.number("OPENSKILL_OPERATIONS_RUNNING", 1, 100_000),
         keep: reader.seconds("OPENSKILL_OPERATIONS_KEEP_S", 60, 366 * 86_400),
-        keep_bytes: reader.number("OPENSKILL_OPERATIONS_KEEP_BYTES", 1024 * 1024, 1 << 50) as u64,
-        blobs: reader.raw.given("OPENSKILL_BLOBS").map(PathBuf::from),
+        webhooks: webhooks(reader),
     }
+}
+
+fn webhooks(reader: &mut Reader<'_>) -> Option<WebhookConfig> {
+    let hosts: Vec<_> = reader.raw.list(WEBHOOK_ALLOW).map(str::to_owned).collect();
+    let allow = Allowed::parse(&hosts).map_err(|reason| reader.problem(WEBHOOK_ALLOW, reason)).unwrap_or_default();
+    let keys = SigningKeys::parse(reader.raw.given(WEBHOOK_SECRET)?);
+    if keys.is_none() {
+        reader.problem(WEBHOOK_SECRET, WANTED_KEYS);
+    }
+    Some(WebhookConfig { keys: keys?, allow })
 }
 
 fn location(text: &str) -> Option<Location> {
@@ -71,6 +85,22 @@ mod tests {
             assert_eq!((config.store, config.is_default), (location, false), "{value}");
         }
         assert!(resolve("").unwrap().is_default);
+    }
+
+    #[test]
+    fn webhooks_need_keys_which_are_never_shown() {
+        let resolve = |secret: &str, allow: &str| {
+            let settings = Settings::resolve(&RawSettings::for_test(&[(WEBHOOK_SECRET, secret), (WEBHOOK_ALLOW, allow)]));
+            settings.map(|it| it.gateway.operations.webhooks).map_err(|problems| problems.to_string())
+        };
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLpSw";
+        assert!(resolve("", "10.0.0.0/8").unwrap().is_none());
+        let config = resolve(&format!("{secret}, {secret}"), "10.0.0.0/8, receiver:9000").unwrap().unwrap();
+        assert!(!format!("{config:?}").contains("MfKQ"), "{config:?}");
+        assert_eq!(mask_setting(WEBHOOK_SECRET, secret), "***");
+        let problem = resolve("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLpSw", "10.0.0.0/99").unwrap_err();
+        assert!(problem.contains("openssl rand") && problem.contains("'10.0.0.0/99'"), "{problem}");
+        assert!(!problem.contains("MfKQ"), "{problem}");
     }
 
     #[test]

@@ -171,6 +171,8 @@ async fn follows_an_operation_to_its_result(store: &Store) {
     let (ended, result) = store.get("a").await.unwrap().unwrap();
     assert_eq!((ended.state, result.as_slice()), (State::Succeeded, &b"\x00done"[..]));
     assert_eq!(ended.remove_ms.unwrap() - ended.ended_ms.unwrap(), KEEP_MS);
+    assert_eq!(store.get_within("a", result.len()).await, Ok(Some((ended.clone(), Some(result.clone())))));
+    assert_eq!(store.get_within("a", result.len() - 1).await, Ok(Some((ended, None))));
     assert!(store.waiting().await.unwrap().is_empty());
 }
 

@@ -10,7 +10,7 @@
 //! claim moves the time of the next attempt to the end of its lease: what a gateway does not settle is due again then.
 //! A row lives as long as its operation, which is kept until the delivery is over or has taken too long.
 
-use crate::engine::{Row, Statement, StoreError};
+use crate::engine::{Row, Statement, StoreError, Value};
 use crate::{Store, now_ms};
 
 /// The number of servers in a page of [`Store::delivery_hosts`].
@@ -19,8 +19,8 @@ pub const MAX_HOSTS: usize = 100;
 /// How long a delivery is tried, from the end of its operation.
 const GIVE_UP_MS: i64 = 24 * 3600 * 1000;
 
-const ADD: &str = "INSERT INTO webhook_deliveries (operation_id, url, host, state, attempts, epoch, next_ms, give_up_ms, failure) \
-                   SELECT id, $2, $3, 0, 0, 0, 0, 0, '' FROM operations WHERE id = $1 ON CONFLICT DO NOTHING";
+const ADD: &str = "INSERT INTO webhook_deliveries (operation_id, url, host, traceparent, state, attempts, epoch, next_ms, give_up_ms, failure) \
+                   SELECT id, $2, $3, $4, 0, 0, 0, 0, 0, '' FROM operations WHERE id = $1 ON CONFLICT DO NOTHING";
 const BEGIN: &str = "UPDATE webhook_deliveries SET state = 1, next_ms = $2, give_up_ms = $3 \
                      WHERE operation_id = $1 AND state = 0 \
                      AND EXISTS (SELECT 1 FROM operations WHERE id = $1 AND operations.state >= 3)";
@@ -34,7 +34,7 @@ const CLAIM: &str = "WITH next AS MATERIALIZED (SELECT operation_id FROM webhook
                      WHERE state = 1 AND host = $1 AND next_ms <= $2 ORDER BY next_ms LIMIT $3 FOR UPDATE SKIP LOCKED) \
                      UPDATE webhook_deliveries SET attempts = attempts + 1, epoch = epoch + 1, next_ms = $4 \
                      WHERE state = 1 AND operation_id IN (SELECT operation_id FROM next) \
-                     RETURNING operation_id, url, host, attempts, epoch, give_up_ms";
+                     RETURNING operation_id, url, host, traceparent, attempts, epoch, give_up_ms";
 const SETTLE: &str = "UPDATE webhook_deliveries SET state = $3, next_ms = $4, failure = $5 \
                       WHERE operation_id = $1 AND epoch = $2 AND state = 1 RETURNING operation_id";
 const GET: &str = "SELECT url, state, attempts, failure FROM webhook_deliveries WHERE operation_id = $1";
@@ -49,6 +49,8 @@ pub struct Webhook {
     pub url: String,
     /// Its host and port. Gateways share their attempts fairly among these.
     pub host: String,
+    /// The span that submitted the operation, as a W3C `traceparent`.
+    pub traceparent: String,
 }
 
 /// Where a delivery is. The numbers are in the store.
@@ -129,7 +131,8 @@ pub enum Settlement {
 impl Webhook {
     /// Adds the delivery of an operation that the same transaction inserts. Adds none if that was not inserted.
     pub(crate) fn addition(&self, operation_id: &str) -> Statement {
-        Statement::new(ADD, [operation_id.into(), self.url.as_str().into(), self.host.as_str().into()])
+        let values = [operation_id, &self.url, &self.host, &self.traceparent].map(Value::from);
+        Statement::new(ADD, values)
     }
 }
 
@@ -208,7 +211,7 @@ impl DeliveryClaim {
     fn read(row: &mut Row) -> Result<Self, StoreError> {
         Ok(Self {
             operation_id: row.text()?,
-            webhook: Webhook { url: row.text()?, host: row.text()? },
+            webhook: Webhook { url: row.text()?, host: row.text()?, traceparent: row.text()? },
             attempt: row.integer()?,
             epoch: row.integer()?,
             give_up_ms: row.integer()?,

@@ -21,9 +21,8 @@ use crate::operation::{
 };
 use crate::page::Position;
 use crate::statements::{
-    APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, DELETE_QUESTIONS, EVENTS, EXPIRED, FIND_KEY, FINISH,
-    GET, GET_REQUEST, LAST_EVENT, LIST, LIST_OWN, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL, START,
-    SUBMIT, WAITING,
+    APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, EVENTS, EXPIRED, FIND_KEY, FINISH, GET, GET_REQUEST, GET_WITHIN,
+    LAST_EVENT, LIST, LIST_OWN, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL, START, SUBMIT, WAITING,
 };
 
 /// How often an operation is inserted whose outcome is unknown, or whose key was taken and is free again.
@@ -330,6 +329,21 @@ impl Store {
     pub async fn get(&self, id: &str) -> Result<Option<(Operation, Vec<u8>)>, StoreError> {
         let row = self.engine.read(Statement::new(GET, [id.into()])).await?.pop();
         row.map(|mut row| Ok((Operation::read(&mut row)?, row.bytes()?))).transpose()
+    }
+
+    /// Like [`Self::get`], but without a result that is empty or has more than `max_bytes`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn get_within(
+        &self,
+        id: &str,
+        max_bytes: usize,
+    ) -> Result<Option<(Operation, Option<Vec<u8>>)>, StoreError> {
+        let most = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+        let row = self.engine.read(Statement::new(GET_WITHIN, [id.into(), most.into()])).await?.pop();
+        let read = |mut row: Row| Ok((Operation::read(&mut row)?, Some(row.bytes()?).filter(|it| !it.is_empty())));
+        row.map(read).transpose()
     }
 
     /// Returns what an operation was submitted with.

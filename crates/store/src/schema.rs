@@ -54,6 +54,7 @@ const STEPS: &[&[&str]] = &[
         operation_id TEXT PRIMARY KEY,
         url TEXT NOT NULL,
         host TEXT NOT NULL,
+        traceparent TEXT NOT NULL,
         state BIGINT NOT NULL,
         attempts BIGINT NOT NULL,
         epoch BIGINT NOT NULL,

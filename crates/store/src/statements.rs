@@ -122,6 +122,8 @@ pub(crate) const REQUEST_CANCEL: &str =
 pub(crate) const CANCEL_WAITING: &str = "UPDATE operations SET state = 5, result = $2, ended_ms = $3, remove_ms = $4, \
                               epoch = epoch + 1, bytes = CAST($6 AS BIGINT) + length(request) WHERE id = $1 AND state < 2 AND may_have_run = $5 RETURNING id";
 pub(crate) const GET: &str = concat!("SELECT ", columns!(), ", result FROM operations WHERE id = $1");
+pub(crate) const GET_WITHIN: &str =
+    concat!("SELECT ", columns!(), ", CASE WHEN length(result) <= $2 THEN result END FROM operations WHERE id = $1");
 pub(crate) const GET_REQUEST: &str = "SELECT request FROM operations WHERE id = $1";
 pub(crate) const LIST: &str = list!("");
 pub(crate) const LIST_OWN: &str = list!("principal = $8 AND ");

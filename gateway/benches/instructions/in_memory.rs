@@ -73,6 +73,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         traffic_file: None,
         mcp_task_after: Duration::from_secs(5),
         operations: OperationsConfig {
+            webhooks: None,
             store: None,
             is_default: true,
             max_waiting: 100_000,

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError, SubmitRequest};
+use openskill_store::deliveries::Webhook;
+use openskill_store::now_ms;
 use openskill_store::operation::{NewOperation, State, Submission};
 use prost::Message as _;
 use prost_types::Timestamp;
@@ -11,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::end::unreadable_error;
 use super::stored_call::StoredCall;
+use super::webhooks::Target;
 use super::{ID_BYTES, LongRunning, OperationSnapshot, failure, unknown_operation, wrong_state};
 use crate::call::principal::Principal;
 use crate::call::reading;
@@ -41,7 +44,8 @@ impl LongRunning {
         context: RequestContext,
     ) -> Result<OperationSnapshot, SkillError> {
         let (store, gateway) = (self.store()?, &shard.gateway);
-        let window = StartWindow::read(&request, store.now_ms())?;
+        let window = StartWindow::read(&request)?;
+        let webhook = self.webhook(&request.webhook)?;
         let request = request.call.ok_or_else(|| invalid("call is missing"))?;
         // An agent's budget ends with its turn.
         let request = InvokeRequest { input_response: None, delegation: None, ..request };
@@ -61,10 +65,15 @@ impl LongRunning {
             session_id: call.session_id.clone(),
             trace_id: call.trace.id.clone(),
             idempotency_key: Some(call.idempotency_key.clone()).filter(|it| !it.is_empty()),
-            fingerprint: fingerprint(&request),
+            fingerprint: fingerprint(&request, webhook.as_ref()),
             request: Vec::new(),
             start_at_ms: window.at,
             start_before_ms: window.before,
+            webhook: webhook.map(|target| Webhook {
+                host: target.host(),
+                url: target.url.into(),
+                traceparent: call.trace.context.to_traceparent(),
+            }),
         };
         // The store keeps the key. At this gateway, an earlier run would answer a later one.
         let request = InvokeRequest { idempotency_key: String::new(), ..request };
@@ -105,8 +114,26 @@ impl LongRunning {
             _ => return Err(wrong_state("has not ended")),
         }
         let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown_operation)?;
+        let delivery = self.store()?.delivery(&operation.id).await.map_err(failure)?;
+        let webhook = delivery.map(|it| it.url).unwrap_or_default();
         let again = StoredCall::read(&stored).ok_or_else(unreadable_error)?.again();
+        let again = SubmitRequest { webhook, ..again };
         self.submit(shard, again, context).await
+    }
+
+    /// Checks the webhook of a request. None if it has none.
+    ///
+    /// # Errors
+    /// The gateway sends no webhooks, or none to this URL.
+    fn webhook(&self, url: &str) -> Result<Option<Target>, SkillError> {
+        if url.is_empty() {
+            return Ok(None);
+        }
+        let config = self.config.webhooks.as_ref().ok_or_else(|| {
+            let message = "this gateway sends no webhooks: set OPENSKILL_WEBHOOK_SECRET";
+            SkillError::new(ErrorCode::FailedPrecondition, message)
+        })?;
+        config.target(url).map(Some).map_err(|reason| invalid(&reason))
     }
 
     /// Counts one more operation that waits.
@@ -152,9 +179,10 @@ fn milliseconds(time: &Timestamp) -> Result<i64, SkillError> {
 }
 
 /// Tells calls with the same key apart. Ids of single requests don't matter.
-fn fingerprint(request: &InvokeRequest) -> Vec<u8> {
+fn fingerprint(request: &InvokeRequest, webhook: Option<&Target>) -> Vec<u8> {
     let same = InvokeRequest { call_id: String::new(), ..request.clone() };
-    Sha256::digest(same.encode_to_vec()).to_vec()
+    let hash = Sha256::new_with_prefix(same.encode_to_vec());
+    hash.chain_update(webhook.map_or("", |it| it.url.as_str())).finalize().to_vec()
 }
 
 fn invalid(message: &str) -> SkillError {

@@ -29,6 +29,7 @@ use grpc::operations::GrpcOperations;
 use grpc::skills::GrpcSkills;
 use grpc::status::grpc_body;
 use grpc::{protocol, reflection};
+pub(crate) use operation_message::operation_json;
 
 use super::bodies::inbound::{Inbound, RequestBody};
 use super::layers::request_context;

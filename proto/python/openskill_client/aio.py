@@ -123,6 +123,7 @@ class AsyncClient:
         *,
         timeout: float | None = None,
         start_at: datetime | None = None,
+        webhook: str = "",
         session: str = "",
         idempotency_key: str = "",
         trace_id: str = "",
@@ -133,6 +134,7 @@ class AsyncClient:
         `CallError` if the gateway refuses it, such as for its arguments.
 
         `timeout`: of each run, in seconds; by default that of the skill. `start_at`: when it runs at the earliest.
+        `webhook`: the URL that the gateway tells of its end.
         `idempotency_key`: a second call with it is the first operation, so a lost connection is retried too.
         """
         call = requests.call(
@@ -145,7 +147,7 @@ class AsyncClient:
             traceparent=traceparent,
             strict=strict,
         )
-        call = requests.submission(call, timeout, start_at)
+        call = requests.submission(call, timeout, start_at, webhook)
         return await self._run(call, self._stubs.submit, lambda it: self.operation(it.name))
 
     def operation(self, name: str) -> AsyncOperation:

@@ -121,6 +121,7 @@ class Client:
         *,
         timeout: float | None = None,
         start_at: datetime | None = None,
+        webhook: str = "",
         session: str = "",
         idempotency_key: str = "",
         trace_id: str = "",
@@ -131,6 +132,7 @@ class Client:
         `CallError` if the gateway refuses it, such as for its arguments.
 
         `timeout`: of each run, in seconds; by default that of the skill. `start_at`: when it runs at the earliest.
+        `webhook`: the URL that the gateway tells of its end.
         `idempotency_key`: a second call with it is the first operation, so a lost connection is retried too.
         """
         call = requests.call(
@@ -143,7 +145,7 @@ class Client:
             traceparent=traceparent,
             strict=strict,
         )
-        call = requests.submission(call, timeout, start_at)
+        call = requests.submission(call, timeout, start_at, webhook)
         return self._run(call, self._stubs.submit, lambda it: self.operation(it.name))
 
     def operation(self, name: str) -> Operation:

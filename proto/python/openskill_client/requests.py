@@ -62,9 +62,9 @@ def call(
     return Call(request, tuple(metadata), time.monotonic() + timeout, bool(idempotency_key))
 
 
-def submission(call: Call, run_timeout: float | None, start_at: datetime | None) -> Call:
+def submission(call: Call, run_timeout: float | None, start_at: datetime | None, webhook: str) -> Call:
     """The same call, to be stored. `run_timeout`: of each run, in seconds. None: the skill's own."""
-    request = SUBMIT.request(call=call.request)
+    request = SUBMIT.request(call=call.request, webhook=webhook)
     if run_timeout is not None:
         request.call.timeout_ms = max(round(run_timeout * 1000), 1)
     if start_at is not None:

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use url::Host;
+use url::{Host, Url};
 
 /// The maximum number of entries.
 const MAX_ENTRIES: usize = 64;
@@ -78,6 +78,18 @@ impl Allowed {
             })
         });
         entries.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns whether the list contains the host of a URL as it is written there, before any lookup.
+    pub fn has_host(&self, url: &Url) -> bool {
+        let port = url.port_or_known_default().unwrap_or_default();
+        let has_address = |address: IpAddr| self.nets(port).iter().any(|net| net.contains(address.to_canonical()));
+        match url.host() {
+            Some(Host::Domain(name)) => self.has_name(name.trim_end_matches('.'), port),
+            Some(Host::Ipv4(address)) => has_address(address.into()),
+            Some(Host::Ipv6(address)) => has_address(address.into()),
+            None => false,
+        }
     }
 
     /// Returns whether the list contains this host name with this port.
@@ -165,6 +177,9 @@ mod tests {
         assert!(has("::1", 9001) && !has("::1", 80) && has("fdff::1", 5));
         assert!(has("192.168.0.7", 443) && !has("192.168.0.7", 8080));
         assert_eq!(list(&["0.0.0.0/0", "0.0.0.0/0"]).unwrap().nets(1).len(), 1);
+        let has_host = |url: &str| allowed.has_host(&Url::parse(url).unwrap());
+        assert!(has_host("http://10.1.2.3:5/") && has_host("http://[::ffff:10.1.2.3]/") && has_host("http://[::1]:9001/"));
+        assert!(!has_host("http://10.2.0.1/") && !has_host("http://localhost:9001/"));
     }
 
     #[test]

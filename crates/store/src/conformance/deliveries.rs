@@ -16,7 +16,7 @@ pub(super) async fn check_all(open: &impl AsyncFn() -> Store) {
 }
 
 fn with_webhook(id: &str, host: &str) -> NewOperation {
-    let webhook = Webhook { url: format!("https://{host}/{id}"), host: host.to_owned() };
+    let webhook = Webhook { url: format!("https://{host}/{id}"), host: host.to_owned(), traceparent: "00-1".to_owned() };
     NewOperation { webhook: Some(webhook), ..operation(id, "A") }
 }
 
@@ -92,6 +92,7 @@ async fn gives_an_attempt_to_one_gateway(store: &Store) {
     let old = claims.pop().unwrap();
     let new = claim(store, "h:1", LEASE_MS).await.pop().unwrap();
     assert_eq!((new.attempt, new.webhook.url.as_str()), (old.attempt + 1, "https://h:1/a"));
+    assert_eq!(new.webhook.traceparent, "00-1");
     assert!(claim(store, "h:1", LEASE_MS).await.is_empty(), "it has a lease");
     assert_eq!(store.settle_delivery(&old, &Settlement::Failed("late".to_owned())).await, Ok(false));
 

@@ -1,6 +1,7 @@
 //! Operations as messages of `google.longrunning`.
 
 use openskill_proto::longrunning::{ListOperationsResponse, Operation, operation};
+use openskill_proto::render;
 use openskill_proto::rpc::Status;
 use openskill_proto::v1::{OperationMetadata, OperationState, SkillResult};
 use openskill_store::operation::{Operation as StoredOperation, State};
@@ -10,27 +11,27 @@ use prost_types::{Any, Timestamp};
 use crate::long_running::{OperationPage, OperationSnapshot};
 
 /// Converts an operation with its result.
-pub(super) fn operation(OperationSnapshot { operation, result, questions }: OperationSnapshot) -> Operation {
-    let metadata = OperationMetadata { questions, ..metadata(&operation) };
-    Operation { result: result.map(outcome), ..message(&operation, &metadata) }
+pub(super) fn operation(OperationSnapshot { operation, result, webhook }: OperationSnapshot) -> Operation {
+    Operation { result: result.map(outcome), ..without_result(&operation, webhook) }
+}
+
+/// Renders an operation with its result as JSON, as REST returns it.
+pub(crate) fn operation_json(snapshot: OperationSnapshot) -> String {
+    render::operation(&operation(snapshot))
 }
 
 /// Converts a page of a list.
 pub(super) fn page(page: &OperationPage) -> ListOperationsResponse {
     ListOperationsResponse {
-        operations: page.operations.iter().map(without_result).collect(),
+        operations: page.operations.iter().map(|it| without_result(it, String::new())).collect(),
         next_page_token: page.next_page_token.clone(),
     }
 }
 
-fn without_result(stored: &StoredOperation) -> Operation {
-    message(stored, &metadata(stored))
-}
-
-fn message(stored: &StoredOperation, metadata: &OperationMetadata) -> Operation {
+fn without_result(stored: &StoredOperation, webhook: String) -> Operation {
     Operation {
         name: format!("operations/{}", stored.id),
-        metadata: Some(any("OperationMetadata", metadata)),
+        metadata: Some(any("OperationMetadata", &metadata(stored, webhook))),
         done: stored.state.is_done(),
         result: None,
     }
@@ -48,7 +49,7 @@ fn outcome(result: SkillResult) -> operation::Result {
     }
 }
 
-fn metadata(stored: &StoredOperation) -> OperationMetadata {
+fn metadata(stored: &StoredOperation, webhook: String) -> OperationMetadata {
     OperationMetadata {
         skill_id: stored.skill_id.clone(),
         session_id: stored.session_id.clone(),
@@ -63,7 +64,7 @@ fn metadata(stored: &StoredOperation) -> OperationMetadata {
         runs: u32::try_from(stored.runs).unwrap_or(u32::MAX),
         cancel_requested: stored.cancel_requested,
         reason: if stored.state.is_done() { String::new() } else { stored.reason.clone() },
-        questions: Vec::new(),
+        webhook,
     }
 }
 

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt as _};
 use openskill_proto::json::{self, Survey};
 use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
-use openskill_proto::metadata::IDEMPOTENCY_KEY;
+use openskill_proto::metadata::{IDEMPOTENCY_KEY, WEBHOOK_URL};
 use openskill_proto::render;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeEvent, InvokeRequest, SkillError};
@@ -122,15 +123,20 @@ pub(crate) async fn prepare(State(shard): State<Shard>, request: Request) -> Res
 
 async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> Response {
     let context = request_context(request.extensions());
-    let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let [key, webhook] = [IDEMPOTENCY_KEY, WEBHOOK_URL].map(|name| header_text(request.headers(), name));
     let preferences = Preferences::read(request.headers());
+    let is_stored = matches!(verb, Verb::Invoke) && preferences.respond_async;
+    if webhook.is_some() && !is_stored {
+        let message = "Webhook-Url needs :invoke and Prefer: respond-async, because only operations have webhooks";
+        return body::refuse(ErrorCode::InvalidArgument, message, &request);
+    }
     let bytes = match body::read(request, &context.trace.id).await {
         Ok(bytes) => bytes,
         Err(refusal) => return *refusal,
     };
-    if matches!(verb, Verb::Invoke) && preferences.respond_async {
+    if is_stored {
         // Boxed, so that the future of other calls stays small.
-        return Box::pin(submit(&shard, skill_id, bytes, key, preferences.wait, context)).await;
+        return Box::pin(submit(&shard, skill_id, bytes, key, webhook.unwrap_or_default(), preferences.wait, context)).await;
     }
     let call = Arc::new(read(&shard, skill_id, bytes, key, context).await);
     if matches!(verb, Verb::Prepare) {
@@ -149,17 +155,22 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     body::result(&run(&shard, call, permit, None, record).await)
 }
 
+fn header_text(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned())
+}
+
 /// Stores the call of a body.
 async fn submit(
     shard: &Shard,
     skill_id: &str,
     bytes: Bytes,
     key: Option<String>,
+    webhook: String,
     wait: Option<Duration>,
     context: RequestContext,
 ) -> Response {
     match read_request(shard, skill_id, bytes, key, &context).await {
-        Ok(call) => operations::submit(shard, call, wait, context).await,
+        Ok(call) => operations::submit(shard, call, webhook, wait, context).await,
         Err(error) => operations::refuse(nameless(skill_id), context, error),
     }
 }

@@ -14,7 +14,7 @@ use openskill_proto::render;
 use openskill_proto::v1::{ErrorCode, InvokeRequest, OperationEvent, SkillError, SubmitRequest};
 use serde::Deserialize;
 
-use super::super::operation_message::{operation, page};
+use super::super::operation_message::{operation_json, page};
 use super::body;
 use super::prefer::Preferences;
 use crate::call::outcome::Outcome;
@@ -43,6 +43,7 @@ type Target = Result<Path<String>, PathRejection>;
 pub(super) async fn submit(
     shard: &Shard,
     call: InvokeRequest,
+    webhook: String,
     wait: Option<Duration>,
     context: RequestContext,
 ) -> Response {
@@ -52,7 +53,7 @@ pub(super) async fn submit(
         envelope: call.envelope,
         ..InvokeRequest::default()
     };
-    let request = SubmitRequest { call: Some(call), ..SubmitRequest::default() };
+    let request = SubmitRequest { call: Some(call), webhook, ..SubmitRequest::default() };
     let mut submitted = match shard.gateway.long_running.submit(shard, request, context.clone()).await {
         Ok(submitted) => submitted,
         Err(error) => return refuse(named, context, error),
@@ -95,7 +96,7 @@ async fn wait_for(
 /// Responds that an operation is stored, and where it is.
 fn accepted(submitted: OperationSnapshot) -> Response {
     let id = submitted.operation.id.clone();
-    let mut response = body::json(render::operation(&operation(submitted)));
+    let mut response = body::json(operation_json(submitted));
     *response.status_mut() = StatusCode::ACCEPTED;
     add_location(&mut response, &id);
     response
@@ -147,7 +148,7 @@ pub(crate) async fn one(State(shard): State<Shard>, target: Target, request: Req
         None => own.get(&context.principal, &name).await,
     };
     match found {
-        Ok(found) => body::json(render::operation(&operation(found))),
+        Ok(found) => body::json(operation_json(found)),
         Err(error) => body::error(&error, &context.trace.id),
     }
 }
