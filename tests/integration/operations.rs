@@ -10,3 +10,4 @@ mod retries;
 mod shared;
 pub(crate) mod stage;
 mod takeover;
+mod webhooks;

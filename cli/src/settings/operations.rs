@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn webhooks_need_keys_which_are_never_shown() {
         let resolve = |secret: &str, allow: &str| {
-            let settings = Settings::resolve(&RawSettings::for_test(&[(WEBHOOK_SECRET, secret), (WEBHOOK_ALLOW, allow)]));
+            let settings =
+                Settings::resolve(&RawSettings::for_test(&[(WEBHOOK_SECRET, secret), (WEBHOOK_ALLOW, allow)]));
             settings.map(|it| it.gateway.operations.webhooks).map_err(|problems| problems.to_string())
         };
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLpSw";

@@ -178,7 +178,9 @@ mod tests {
         assert!(has("192.168.0.7", 443) && !has("192.168.0.7", 8080));
         assert_eq!(list(&["0.0.0.0/0", "0.0.0.0/0"]).unwrap().nets(1).len(), 1);
         let has_host = |url: &str| allowed.has_host(&Url::parse(url).unwrap());
-        assert!(has_host("http://10.1.2.3:5/") && has_host("http://[::ffff:10.1.2.3]/") && has_host("http://[::1]:9001/"));
+        assert!(
+            has_host("http://10.1.2.3:5/") && has_host("http://[::ffff:10.1.2.3]/") && has_host("http://[::1]:9001/")
+        );
         assert!(!has_host("http://10.2.0.1/") && !has_host("http://localhost:9001/"));
     }
 

@@ -16,7 +16,8 @@ pub(super) async fn check_all(open: &impl AsyncFn() -> Store) {
 }
 
 fn with_webhook(id: &str, host: &str) -> NewOperation {
-    let webhook = Webhook { url: format!("https://{host}/{id}"), host: host.to_owned(), traceparent: "00-1".to_owned() };
+    let webhook =
+        Webhook { url: format!("https://{host}/{id}"), host: host.to_owned(), traceparent: "00-1".to_owned() };
     NewOperation { webhook: Some(webhook), ..operation(id, "A") }
 }
 

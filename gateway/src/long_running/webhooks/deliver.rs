@@ -66,8 +66,7 @@ struct Event {
 pub(crate) async fn deliver(gateway: Arc<Gateway>, render: Render, stop: CancellationToken, limit: Duration) {
     let Some(config) = gateway.long_running.config.webhooks.clone() else { return };
     let sender = Arc::new(Sender { gateway, config, render, clients: Clients::default() });
-    let mut deliverer =
-        Deliverer { sender, sending: JoinSet::new(), hosts: HashMap::new(), after: String::new() };
+    let mut deliverer = Deliverer { sender, sending: JoinSet::new(), hosts: HashMap::new(), after: String::new() };
     let _ = stop.run_until_cancelled(deliverer.run()).await;
     let ended = async { while deliverer.sending.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(limit.min(SEND_TIMEOUT), ended).await;

@@ -63,7 +63,9 @@ mod tests {
     fn a_server_that_never_accepts_is_asked_ever_more_rarely_for_a_day() {
         for jitter in [0.0, 1.0] {
             let (mut now, mut pauses) = (0, Vec::new());
-            while let Some(pause) = pause_ms(&settlement(refused(500, None), &claim(pauses.len() as i64 + 1), now, jitter)) {
+            while let Some(pause) =
+                pause_ms(&settlement(refused(500, None), &claim(pauses.len() as i64 + 1), now, jitter))
+            {
                 now += pause;
                 pauses.push(pause);
             }
@@ -81,6 +83,9 @@ mod tests {
         assert_eq!(after(MAX_ATTEMPTS, Some(0)), None);
         let gone = settlement(refused(410, Some(1)), &claim(1), 0, 0.0);
         assert_eq!(gone, Settlement::Failed("refused".to_owned()));
-        assert_eq!(settlement(Answer { status: Some(202), ..Answer::default() }, &claim(1), 0, 0.0), Settlement::Delivered);
+        assert_eq!(
+            settlement(Answer { status: Some(202), ..Answer::default() }, &claim(1), 0, 0.0),
+            Settlement::Delivered
+        );
     }
 }

@@ -73,7 +73,9 @@ mod tests {
     fn what_is_no_key_is_refused_and_none_is_shown() {
         let short = format!("whsec_{}", STANDARD.encode([7; 23]));
         let three = [SECRET; 3].join(",");
-        for wrong in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLpSw", "whsec_=", &short, &three, &format!("{SECRET},")] {
+        for wrong in
+            ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLpSw", "whsec_=", &short, &three, &format!("{SECRET},")]
+        {
             assert!(SigningKeys::parse(wrong).is_none(), "{wrong}");
         }
         assert_eq!(format!("{:?}", SigningKeys::parse(SECRET).unwrap()), "SigningKeys { .. }");

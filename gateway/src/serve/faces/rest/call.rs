@@ -136,7 +136,8 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     };
     if is_stored {
         // Boxed, so that the future of other calls stays small.
-        return Box::pin(submit(&shard, skill_id, bytes, key, webhook.unwrap_or_default(), preferences.wait, context)).await;
+        return Box::pin(submit(&shard, skill_id, bytes, key, webhook.unwrap_or_default(), preferences.wait, context))
+            .await;
     }
     let call = Arc::new(read(&shard, skill_id, bytes, key, context).await);
     if matches!(verb, Verb::Prepare) {
