@@ -113,6 +113,8 @@ pub async fn run(
     let executor = Shard { gateway: Arc::clone(&gateway), number: 0 };
     let patience = gateway.config.lame_duck + gateway.config.drain_timeout;
     let executor = tokio::spawn(long_running::executor::execute(executor, shutdown.clone(), patience));
+    let keys = tokio::spawn(long_running::keys::maintain(Arc::clone(&gateway)));
+    let exchanging = tokio::spawn(shared_counts::run(Arc::clone(&gateway)));
     let webhooks = webhooks::deliver(Arc::clone(&gateway), faces::operation_json, shutdown.clone(), patience);
     let webhooks = tokio::spawn(webhooks);
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
@@ -136,7 +138,7 @@ pub async fn run(
             let _ = webhooks.await;
         }
     );
-    for task in [discovery, following, exchanging, announcing].into_iter().chain(admin).chain(files) {
+    for task in [discovery, following, keys, exchanging, announcing].into_iter().chain(admin).chain(files) {
         task.abort();
     }
     finish_recording(gateway).await;

@@ -13,11 +13,14 @@
 //! - [`answers`]: the answers to their questions
 //! - [`executor`]: runs what is stored; [`run`]: one operation; [`event_log`]: stores its events; [`resume`]: one that was begun elsewhere; [`end`]: how it
 //!   ends
+//! - [`tasks`]: calls of MCP clients that become operations
 //! - [`stored_result`]: a result in this form; [`detachment`]: makes its large parts blobs; [`artifacts`]: reads them;
 //!   [`retention`]: how much is kept
 //! - [`filter`]: parses list filters; [`watch`]: streams events; [`config`]: settings
+//! - [`keys`]: the upkeep of idempotency keys in the same store
 //! - [`webhooks`]: tells servers of ends
 
+pub(crate) mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod config;
 mod detachment;
@@ -86,6 +89,8 @@ const CHANGE_GROUPS: usize = 64;
 pub(crate) struct OperationSnapshot {
     pub(crate) operation: StoredOperation,
     pub(crate) result: Option<SkillResult>,
+    /// What its skill asks and nobody has answered.
+    pub(crate) questions: Vec<InputRequired>,
     /// What became of its webhook, in words. Empty if it has none.
     pub(crate) webhook: String,
 }
@@ -97,13 +102,6 @@ pub(crate) struct OperationPage {
     pub(crate) operations: Vec<StoredOperation>,
     /// Empty on the last page.
     pub(crate) next_page_token: String,
-}
-
-impl OperationSnapshot {
-    fn new(operation: StoredOperation, encoded: &[u8]) -> Self {
-        let result = operation.state.is_done().then(|| read_result(encoded));
-        Self { operation, result, webhook: String::new() }
-    }
 }
 
 /// The operations of this gateway's store.
@@ -166,8 +164,21 @@ impl LongRunning {
     /// # Errors
     /// It does not exist for this principal, or the store failed.
     pub(crate) async fn get(&self, principal: &Principal, name: &str) -> Result<OperationSnapshot, SkillError> {
-        let (operation, result) = self.find(principal, name).await?;
-        self.snapshot(operation, &result).await
+        let (operation, stored) = self.find(principal, name).await?;
+        self.snapshot(operation, stored).await
+    }
+
+    async fn snapshot(&self, operation: StoredOperation, stored: Vec<u8>) -> Result<OperationSnapshot, SkillError> {
+        let store = self.store()?;
+        let is_done = operation.state.is_done();
+        let result = if is_done { Some(stored_result::load(store, stored).await.map_err(failure)?) } else { None };
+        let questions = match operation.state {
+            State::Queued | State::Running => self.open_questions(store, &operation.id).await?,
+            _ => Vec::new(),
+        };
+        let delivery = store.delivery(&operation.id).await.map_err(failure)?;
+        let webhook = delivery.as_ref().map(webhooks::describe).unwrap_or_default();
+        Ok(OperationSnapshot { operation, result, questions, webhook })
     }
 
     /// Lists operations of a principal, or of all for an administrator.
@@ -212,7 +223,7 @@ impl LongRunning {
             let changed = self.wait_for_change(id(name));
             let (operation, stored) = self.find(principal, name).await?;
             if operation.state.is_done() || Instant::now() >= until || self.shutdown.is_cancelled() {
-                return self.snapshot(operation, &result).await;
+                return self.snapshot(operation, stored).await;
             }
             tokio::select! {
                 () = changed => {}
@@ -264,7 +275,7 @@ impl LongRunning {
 
     /// Counts the operations that wait and run. None without a store.
     pub(crate) fn gauges(&self) -> Option<OperationGauges> {
-        let now_ms = self.store.get()?.now_ms();
+        let now_ms = self.config.store.as_ref().and(self.store.get())?.now_ms();
         let age_ms = now_ms.saturating_sub(self.oldest_ms.load(Ordering::Relaxed)).max(0);
         Some(OperationGauges {
             waiting: self.waiting.lock().values().sum(),
@@ -291,26 +302,30 @@ impl LongRunning {
         is_alone && self.waiting.lock().is_empty() && self.cancelled.lock().is_empty()
     }
 
-    /// Adds to an operation and its encoded result what became of its webhook.
-    async fn snapshot(&self, operation: StoredOperation, result: &[u8]) -> Result<OperationSnapshot, SkillError> {
-        let delivery = self.store()?.delivery(&operation.id).await.map_err(failure)?;
-        let webhook = delivery.as_ref().map(webhooks::describe).unwrap_or_default();
-        Ok(OperationSnapshot { webhook, ..OperationSnapshot::new(operation, result) })
-    }
-
-    /// Finds an operation, and its encoded result.
+    /// Finds an operation, and its stored result.
     async fn find(&self, principal: &Principal, name: &str) -> Result<(StoredOperation, Vec<u8>), SkillError> {
         let id = Some(id(name)).filter(|it| unhex::<ID_BYTES>(it).is_some()).ok_or_else(unknown_operation)?;
         let found = self.store()?.get(id).await.map_err(failure)?;
         found.filter(|(operation, _)| may_see(principal, operation)).ok_or_else(unknown_operation)
     }
 
-    /// Returns the store, once it is open.
+    /// Returns the store that is configured, once it is open.
     pub(crate) fn open_store(&self) -> Option<Store> {
-        self.store.get().cloned()
+        self.config.store.as_ref().and(self.store.get()).cloned()
     }
 
-    /// Returns the store.
+    /// Returns the store, which without a configured one has only tasks.
+    ///
+    /// # Errors
+    /// It can't be used now.
+    fn store(&self) -> Result<&Store, SkillError> {
+        self.store.get().ok_or_else(|| {
+            let message = format!("operations can't be used now: {}", self.reason.lock());
+            SkillError::unavailable(message).with_blame(Blame::Gateway)
+        })
+    }
+
+    /// Returns the store that is configured.
     ///
     /// # Errors
     /// There is none, or it can't be used now.

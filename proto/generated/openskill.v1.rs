@@ -6787,9 +6787,13 @@ pub struct OperationMetadata {
     /// Why it waits although it was due, such as an open circuit.
     #[prost(string, tag = "13")]
     pub reason: ::prost::alloc::string::String,
+    /// The questions of its skill that wait for an answer: SkillService.AnswerInput answers them at any gateway. Not in lists.
+    /// `timeout_ms` is the time that was left when the question was asked.
+    #[prost(message, repeated, tag = "14")]
+    pub questions: ::prost::alloc::vec::Vec<InputRequired>,
     /// Whether its webhook was told of its end, in words, such as `waiting (attempt 3: connection refused)`. Empty if it has none,
     /// and in lists.
-    #[prost(string, tag = "14")]
+    #[prost(string, tag = "15")]
     pub webhook: ::prost::alloc::string::String,
 }
 /// Where an operation is.

@@ -4,6 +4,7 @@ mod artifacts;
 mod commands;
 mod counts;
 mod histories;
+mod keys;
 mod questions;
 mod rest;
 mod retries;

@@ -273,7 +273,7 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 18] = [
+const DROPS: [(&str, &str); 19] = [
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/kept_run.rs", "KeptRun"),       // cancels the run that a worker would keep
     ("dispatch/lateness.rs", "RefusalWatch"),  // forgets a refusal when a call of its caller is cancelled

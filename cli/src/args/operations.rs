@@ -45,12 +45,12 @@ pub(crate) enum OperationsCommand {
     Watch(WatchOperation),
     /// Answer a question of an operation, which `get` shows
     Answer(AnswerOperation),
-    /// Cancel an operation that has not ended
-    Cancel(NamedOperation),
-    /// Submit the call of a failed or cancelled operation again, and print the name of the new operation
-    Retry(NamedOperation),
-    /// Remove an operation that has ended
-    Delete(NamedOperation),
+    /// Cancel operations that have not ended
+    Cancel(SelectedOperations),
+    /// Submit the calls of failed or cancelled operations again, and print the names of the new operations
+    Retry(SelectedOperations),
+    /// Remove operations that have ended
+    Delete(SelectedOperations),
 }
 
 impl OperationsCommand {
@@ -134,10 +134,17 @@ pub(crate) struct AnswerOperation {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct NamedOperation {
-    /// Name of the operation, with or without `operations/`
-    #[arg(value_parser = NonEmptyStringValueParser::new(), add = operation_ids())]
-    pub(crate) name: String,
+pub(crate) struct SelectedOperations {
+    /// Names of operations, with or without `operations/`; without any, all that --state and --skill select
+    #[arg(
+        value_parser = NonEmptyStringValueParser::new(),
+        add = operation_ids(),
+        required_unless_present_any = ["state", "skill"],
+        conflicts_with_all = ["state", "skill"],
+    )]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: OperationFilter,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

@@ -17,7 +17,10 @@ use super::describe::render_facts;
 use super::input::json_or_file;
 use super::invoke::{ResultOutput, ResultPart, print_result};
 use super::traces::short_time;
-use crate::args::{AnswerOperation, Format, ListOperations, OperationsCommand, ShowOperation, WatchOperation};
+use crate::args::{
+    AnswerOperation, Format, ListOperations, OperationFilter, OperationsCommand, SelectedOperations, ShowOperation,
+    WatchOperation,
+};
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::pretty::pretty;
@@ -80,9 +83,9 @@ pub(super) async fn run(command: &OperationsCommand, settings: &Settings) -> Res
         OperationsCommand::Get(args) => get(args, settings).await,
         OperationsCommand::Watch(args) => watch(args, settings).await,
         OperationsCommand::Answer(args) => answer(args, settings).await,
-        OperationsCommand::Cancel(args) => cancel(&full_name(&args.name), settings).await,
-        OperationsCommand::Retry(args) => retry(full_name(&args.name), settings).await,
-        OperationsCommand::Delete(args) => delete(&full_name(&args.name), settings).await,
+        OperationsCommand::Cancel(args) => for_each(args, settings, async |it| cancel(&it, settings).await).await,
+        OperationsCommand::Retry(args) => for_each(args, settings, async |it| retry(it, settings).await).await,
+        OperationsCommand::Delete(args) => for_each(args, settings, async |it| delete(&it, settings).await).await,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) async fn run(args: &SubmitArgs, settings: &Settings) -> Result<(), Fa
     let start_at = start_at(args.start_at.as_deref(), Timestamp::now())?;
     let mut skills = client::skills(settings).await?;
     let call = call_request(&args.call, settings, &mut skills).await?;
+    let call = InvokeRequest { interactive: args.interactive, ..call };
     let (start_at, webhook) = (start_at.map(Into::into), args.webhook.clone().unwrap_or_default());
     let request = SubmitRequest { call: Some(call), start_at, webhook, ..SubmitRequest::default() };
     let request = with_trace_id(request, &args.call)?;

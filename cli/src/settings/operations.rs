@@ -1,5 +1,7 @@
 //! The settings of operations, and where they are stored.
 
+use std::path::PathBuf;
+
 use openskill_gateway::config::{OperationsConfig, SigningKeys, WebhookConfig};
 use openskill_net::egress::allow::Allowed;
 use openskill_store::Location;
@@ -34,6 +36,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> OperationsConfig {
         max_waiting: reader.number("OPENSKILL_OPERATIONS_MAX", 1, 10_000_000),
         max_running: reader.number("OPENSKILL_OPERATIONS_RUNNING", 1, 100_000),
         keep: reader.seconds("OPENSKILL_OPERATIONS_KEEP_S", 60, 366 * 86_400),
+        keep_tasks: reader.seconds("OPENSKILL_MCP_TASK_LIFETIME_S", 60, 30 * 86_400),
+        keep_bytes: reader.number("OPENSKILL_OPERATIONS_KEEP_BYTES", 1024 * 1024, 1 << 50) as u64,
+        blobs: reader.raw.given("OPENSKILL_BLOBS").map(PathBuf::from),
         webhooks: webhooks(reader),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Settings that name a file or a directory.
-const PATHS: [&str; 33] = [
+const PATHS: [&str; 32] = [
     "OPENSKILL_KEYS",
     "OPENSKILL_JWT",
     "OPENSKILL_TOKEN_FILE",

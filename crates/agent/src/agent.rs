@@ -128,8 +128,9 @@ impl Agent {
         for Conversation { id, principal, .. } in self.journal().abandoned().await? {
             tracing::info!(conversation = id, "resuming a turn after a restart");
             match self.resume(&principal, &id, ResumeReason::Anyway).await {
-                Err(AgentError::Elsewhere | AgentError::NoConversation) => {}
-                resumed => drop(resumed?),
+                Ok(_) | Err(AgentError::Elsewhere | AgentError::NoConversation) => {}
+                // It must not keep others from being resumed.
+                Err(error) => tracing::warn!(%error, conversation = id, "a turn can't be resumed"),
             }
         }
         Ok(())

@@ -157,17 +157,22 @@ impl Store {
         let has_files = i64::from(self.blobs.is_some());
         let limit = MAX_SWEPT as i64;
         let mut loose = self.engine.read(Statement::new(LOOSE, [has_files.into(), limit.into()])).await?;
+        let mut removed = 0;
         for row in &mut loose {
             let (id, is_in_file) = (row.text()?, row.integer()? != 0);
             if let Some(folder) = self.blobs.clone().filter(|_| is_in_file) {
-                let id = id.clone();
-                blocking(move || folder.remove(&id)).await?;
+                let name = id.clone();
+                if let Err(error) = blocking(move || folder.remove(&name)).await {
+                    tracing::warn!(%error, id, "a file of a result can't be removed yet");
+                    continue;
+                }
             }
             // First the row, on whose lock the writer of a chunk waits.
             let remove = [REMOVE, REMOVE_CHUNKS].map(|sql| Statement::new(sql, [id.as_str().into()]));
             self.engine.write(remove.into()).await?;
+            removed += 1;
         }
-        Ok(loose.len())
+        Ok(removed)
     }
 
     /// Removes files without a row from the folder of this store: an older copy of the database may have been restored.
@@ -220,6 +225,19 @@ impl BlobWriter<'_> {
         let values = [id.as_str().into(), size_bytes.cast_signed().into(), sha256.clone().into()];
         let is_complete = self.store.first(Statement::new(COMPLETE, values)).await?.is_some();
         Ok(is_complete.then_some(self.blob))
+    }
+
+    /// Removes what was written of a blob that can't be completed.
+    ///
+    /// # Errors
+    /// The store failed. Then [`Store::sweep_blobs`] removes it, once the claim is no longer valid.
+    pub async fn discard(self) -> Result<(), StoreError> {
+        if let (Some(_), Some(folder)) = (self.file, self.store.blobs.clone()) {
+            let id = self.blob.id.clone();
+            blocking(move || folder.remove(&id)).await?;
+        }
+        let remove = [REMOVE, REMOVE_CHUNKS].map(|sql| Statement::new(sql, [self.blob.id.as_str().into()]));
+        self.store.engine.write(remove.into()).await.map(drop)
     }
 
     async fn flush(&mut self) -> Result<(), StoreError> {

@@ -1,18 +1,24 @@
-//! What every engine must do. Tests run [`check_all`] on each of them, and that of [`questions`].
+//! What every engine must do. Tests run [`check_all`] on each of them. Those of a kind of row
+//! are in a file of their own.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "for tests")]
 
+mod blobs;
+mod conversations;
+mod counts;
 mod deliveries;
+mod keys;
+mod questions;
+mod steps;
 
 use std::collections::BTreeSet;
 
 use crate::Store;
-use crate::operation::{Claim, End, NewOperation, OperationFilter, Postponement, State, StoredEvent, Submission};
+use crate::operation::{End, NewOperation, OperationFilter, Postponement, State, Submission};
 use crate::operations::HeldOperation;
 use crate::page::Position;
-
-const LEASE_MS: i64 = 60_000;
-const KEEP_MS: i64 = 60_000;
+pub use steps::operation;
+use steps::{KEEP_MS, LEASE_MS, claim, claim_one, end, event, recover, state, submit};
 
 /// Runs all checks, each on an empty store of its own.
 pub async fn check_all(open: impl AsyncFn() -> Store) {
@@ -28,57 +34,15 @@ pub async fn check_all(open: impl AsyncFn() -> Store) {
     lists_pages_without_repeats(&open().await).await;
     removes_what_has_ended(&open().await).await;
     takes_many_changes_at_once(&open().await).await;
+    keys::one_of_many_claims_of_a_key_succeeds(&open().await).await;
+    keys::a_key_answers_later_claims_as_it_ended(&open().await).await;
+    keys::a_key_whose_gateway_is_gone_is_unknown_and_not_free(&open().await).await;
+    keys::a_key_is_free_after_its_time(&open().await).await;
+    counts::check_all(&open().await).await;
+    conversations::check(&open).await;
+    blobs::check_all(&open).await;
     deliveries::check_all(&open).await;
-}
-
-/// An operation of a principal that may run now.
-pub fn operation(id: &str, principal: &str) -> NewOperation {
-    NewOperation {
-        id: id.to_owned(),
-        principal: principal.to_owned(),
-        credential: "key".to_owned(),
-        toolset: "tools".to_owned(),
-        destructive: true,
-        skill_id: "echo".to_owned(),
-        session_id: String::new(),
-        trace_id: format!("trace-{id}"),
-        idempotency_key: None,
-        fingerprint: vec![1],
-        request: vec![0, 255, 1],
-        start_at_ms: now_ms(),
-        start_before_ms: now_ms() + LEASE_MS,
-        webhook: None,
-    }
-}
-
-fn end(state: State, result: &[u8]) -> End {
-    End { state, result: result.to_owned(), blobs: Vec::new(), keep_ms: KEEP_MS }
-}
-
-fn event(number: i64, event: &[u8]) -> StoredEvent {
-    StoredEvent { number, event: event.to_owned() }
-}
-
-async fn submit(store: &Store, id: &str, principal: &str) {
-    assert_eq!(store.submit(&operation(id, principal)).await, Ok(Submission::Stored));
-}
-
-async fn claim(store: &Store, limit: usize) -> Vec<Claim> {
-    store.claim("gateway", LEASE_MS, limit).await.unwrap()
-}
-
-async fn claim_one(store: &Store) -> Claim {
-    claim(store, 1).await.pop().unwrap()
-}
-
-async fn state(store: &Store, id: &str) -> State {
-    store.get(id).await.unwrap().unwrap().0.state
-}
-
-/// Frees an operation as if the lease of its gateway had ended.
-async fn recover(store: &Store) -> usize {
-    store.renew("gateway", -1).await.unwrap();
-    store.recover().await.unwrap()
+    questions::check_all(&open).await;
 }
 
 async fn submits_once(store: &Store) {
@@ -122,7 +86,7 @@ async fn takes_fair_turns(store: &Store) {
 
 /// The same for operations that become ready at the same time.
 async fn promotes_in_fair_turns(store: &Store) {
-    let soon = now_ms() + 1500;
+    let soon = store.now_ms() + 1500;
     for (number, principal) in ["A"; 30].into_iter().chain(["B"; 2]).enumerate() {
         let new = operation(&format!("{principal}{number:02}"), principal);
         store.submit(&NewOperation { start_at_ms: soon, ..new }).await.unwrap();

@@ -5,8 +5,8 @@
 //! leaves something to do until it releases it: so no other one repeats what it is doing. The number decides even if a
 //! lease ends too early, because a row changes once at a time.
 
+use crate::Store;
 use crate::engine::{Row, Rows, Statement, StoreError};
-use crate::{Store, now_ms};
 
 /// The columns of a conversation, in the order in which `Conversation::read` reads them.
 macro_rules! columns {
@@ -174,7 +174,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let token = format!("{:032x}", rand::random::<u128>());
         let first = after.last_number - i64::try_from(entries.len()).unwrap_or(i64::MAX) + 1;
-        let lease = if after.phase == Phase::Over { 0 } else { now_ms() + lease_ms };
+        let lease = if after.phase == Phase::Over { 0 } else { self.now_ms() + lease_ms };
         let values = [
             after.id.as_str().into(),
             (first - 1).into(),
@@ -265,7 +265,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn claim_conversation(&self, id: &str, gateway: &str, lease_ms: i64) -> Result<bool, StoreError> {
-        let values = [id.into(), gateway.into(), (now_ms() + lease_ms).into(), self.free_since_ms().into()];
+        let values = [id.into(), gateway.into(), (self.now_ms() + lease_ms).into(), self.free_since_ms().into()];
         Ok(has_changed(&self.write_surely(vec![Statement::new(CLAIM, values)]).await?))
     }
 
@@ -274,7 +274,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn renew_conversations(&self, gateway: &str, lease_ms: i64) -> Result<Vec<HeldConversation>, StoreError> {
-        let renew = Statement::new(RENEW, [gateway.into(), (now_ms() + lease_ms).into()]);
+        let renew = Statement::new(RENEW, [gateway.into(), (self.now_ms() + lease_ms).into()]);
         let mut rows = self.write_surely(vec![renew]).await?.pop().unwrap_or_default();
         let read = |row: &mut Row| Ok(HeldConversation { id: row.text()?, cancel_requested: row.integer()? != 0 });
         rows.iter_mut().map(read).collect()
@@ -344,7 +344,7 @@ impl Store {
 
     /// Leases that ended before this are free. All are if no other gateway uses the store.
     fn free_since_ms(&self) -> i64 {
-        if self.is_shared() { now_ms() } else { i64::MAX }
+        if self.is_shared() { self.now_ms() } else { i64::MAX }
     }
 
     /// Runs a transaction that may run twice, until its outcome is known.

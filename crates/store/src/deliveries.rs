@@ -10,8 +10,8 @@
 //! claim moves the time of the next attempt to the end of its lease: what a gateway does not settle is due again then.
 //! A row lives as long as its operation, which is kept until the delivery is over or has taken too long.
 
+use crate::Store;
 use crate::engine::{Row, Statement, StoreError, Value};
-use crate::{Store, now_ms};
 
 /// The number of servers in a page of [`Store::delivery_hosts`].
 pub const MAX_HOSTS: usize = 100;
@@ -160,7 +160,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn delivery_hosts(&self, after: &str) -> Result<Vec<DeliveryHost>, StoreError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let mut rows = self.engine.read(Statement::new(HOSTS, [after.into()])).await?;
         let read = |row: &mut Row| Ok(DeliveryHost { host: row.text()?, is_due: row.integer()? <= now });
         rows.iter_mut().map(read).collect()
@@ -175,7 +175,7 @@ impl Store {
         shares: &[HostShare],
         lease_ms: i64,
     ) -> Result<Vec<DeliveryClaim>, StoreError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let claim = |share: &HostShare| {
             let limit = i64::try_from(share.limit).unwrap_or(i64::MAX);
             let values = [share.host.as_str().into(), now.into(), limit.into(), (now + lease_ms).into()];
@@ -192,7 +192,9 @@ impl Store {
     pub async fn settle_delivery(&self, claim: &DeliveryClaim, end: &Settlement) -> Result<bool, StoreError> {
         let (state, next_ms, failure) = match end {
             Settlement::Delivered => (DeliveryState::Delivered, 0, ""),
-            Settlement::Later { pause_ms, failure } => (DeliveryState::Waiting, now_ms() + pause_ms, failure.as_str()),
+            Settlement::Later { pause_ms, failure } => {
+                (DeliveryState::Waiting, self.now_ms() + pause_ms, failure.as_str())
+            }
             Settlement::Failed(failure) => (DeliveryState::Failed, 0, failure.as_str()),
         };
         let values = [

@@ -8,8 +8,8 @@
 //! Of all that claim a key, one succeeds, until the key expires. Nobody takes a running key over: its skill may have
 //! run. Each write of a claim names its token, and changes nothing once the key belongs to another one.
 
+use crate::Store;
 use crate::engine::{Row, Statement, StoreError, Value};
-use crate::{Store, now_ms};
 
 /// The row of a name.
 macro_rules! named {
@@ -128,7 +128,7 @@ impl Store {
     /// # Errors
     /// The store failed. After [`StoreError::Unknown`] the key may be claimed, and [`Self::renew_keys`] returns it.
     pub async fn claim_key(&self, new: &NewKey, lease_ms: i64) -> Result<KeyState, StoreError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let own = [
             new.fingerprint.clone().into(),
             new.gateway.as_str().into(),
@@ -164,7 +164,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn read_key(&self, new: &NewKey) -> Result<Option<KeyState>, StoreError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let values = new.fence.name.values().into_iter().chain([now.into()]).collect();
         let row = self.engine.read(Statement { sql: READ, values }).await?.pop();
         let Some(mut row) = row else { return Ok(None) };
@@ -190,7 +190,7 @@ impl Store {
     pub async fn end_key(&self, fence: &KeyFence, outcome: Option<&[u8]>, keep_ms: i64) -> Result<(), StoreError> {
         let bytes = i64::try_from(outcome.map_or(0, <[u8]>::len)).unwrap_or(i64::MAX);
         let outcome = outcome.map_or(Value::Null, |it| it.to_owned().into());
-        let end = fence.statement(END, [outcome, bytes.into(), (now_ms() + keep_ms).into()]);
+        let end = fence.statement(END, [outcome, bytes.into(), (self.now_ms() + keep_ms).into()]);
         match self.first(end.clone()).await {
             // Doing it twice does no harm.
             Err(StoreError::Unknown(_)) => self.first(end).await.map(drop),
@@ -211,7 +211,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn renew_keys(&self, gateway: &str, lease_ms: i64) -> Result<Vec<KeyFence>, StoreError> {
-        let mut rows = self.rows(Statement::new(RENEW, [gateway.into(), (now_ms() + lease_ms).into()])).await?;
+        let mut rows = self.rows(Statement::new(RENEW, [gateway.into(), (self.now_ms() + lease_ms).into()])).await?;
         rows.iter_mut().map(KeyFence::read).collect()
     }
 
@@ -220,7 +220,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn prune_keys(&self) -> Result<usize, StoreError> {
-        Ok(self.rows(Statement::new(PRUNE, [now_ms().into()])).await?.len())
+        Ok(self.rows(Statement::new(PRUNE, [self.now_ms().into()])).await?.len())
     }
 
     /// Measures all keys.

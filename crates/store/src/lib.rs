@@ -11,26 +11,38 @@
 //!
 //! - [`operation`]: the rows that gateways see
 //! - [`operations`]: what gateways do with them; [`deliveries`]: webhooks, which tell of their ends
+//! - [`keys`]: the idempotency keys of calls that are not operations
+//! - [`questions`]: what their skills ask, and the answers
+//! - [`tasks`]: calls that become operations while they run
+//! - [`circuits`] and [`rates`]: what gateways that share a store have counted together
+//! - [`conversations`]: logs of an agent's conversations
+//! - [`blobs`]: the large parts of their results; [`retention`]: how much is kept
+//! - `blob_folder`: files with their content
 //! - [`page`]: where a page of a list ends
 //! - [`durability`]: what an acknowledged operation survives
-//! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it
+//! - [`engine`]: runs statements; [`sqlite`] and [`postgres`] implement it; [`observed`] measures it
 //! - `clock`: the time of the store
 //! - `schema`: the tables, and how older ones become newer ones
 //! - `conformance`: what every engine must do, as checks for tests
 
 mod blob_folder;
 pub mod blobs;
+pub mod circuits;
 mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod conversations;
 pub mod deliveries;
 pub mod durability;
 pub mod engine;
 pub mod keys;
+pub mod observed;
 pub mod operation;
 pub mod operations;
 pub mod page;
 pub mod postgres;
+pub mod questions;
+pub mod rates;
 pub mod retention;
 mod schema;
 pub mod sqlite;
@@ -44,7 +56,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use blob_folder::BlobFolder;
-pub use clock::now_ms;
+use clock::DatabaseClock;
 use durability::Durability;
 use engine::{Engine, StoreError};
 use observed::{ObservedEngine, StoreObserver};
@@ -89,6 +101,8 @@ impl fmt::Debug for Location {
 #[derive(Debug, Clone)]
 pub struct Store {
     engine: Arc<dyn Engine>,
+    /// None if gateways don't share the store.
+    clock: Option<Arc<DatabaseClock>>,
     /// Where the content of blobs is. None: in the database.
     blobs: Option<BlobFolder>,
 }
@@ -105,10 +119,29 @@ impl Store {
             Location::Postgres(url) => Arc::new(postgres::Postgres::connect(url).await?),
         };
         schema::migrate(&*engine).await?;
+        let clock = if engine.is_shared() { Some(DatabaseClock::follow(&engine).await?) } else { None };
         let blobs = if let Location::File(path) = location { Some(BlobFolder::beside(path)) } else { None };
-        let store = Self { engine, blobs };
+        let store = Self { engine, clock, blobs };
         store.remove_unknown_files().await?;
         Ok(store)
+    }
+
+    /// The store's time, in milliseconds since 1970. Gateways that share the store agree on it.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        self.now_us() / 1000
+    }
+
+    /// The same in microseconds.
+    #[must_use]
+    pub fn now_us(&self) -> i64 {
+        self.clock.as_ref().map_or_else(clock::local_us, |it| it.now_us())
+    }
+
+    /// Has `observer` hear about the transactions from now on.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn StoreObserver>) -> Self {
+        Self { engine: Arc::new(ObservedEngine { engine: self.engine, observer }), ..self }
     }
 
     /// Whether gateways share this store. If not, whatever another gateway held is free as soon as the store is open.

@@ -14,6 +14,7 @@
 //! waits, or else that of the first of all that wait. So a principal with thousands of operations delays the first one
 //! of another principal by one operation.
 
+use crate::Store;
 use crate::deliveries::{DELETE_DELIVERY, beginning};
 use crate::engine::{Row, Statement, StoreError, Value};
 use crate::operation::{
@@ -21,9 +22,9 @@ use crate::operation::{
 };
 use crate::page::Position;
 use crate::statements::{
-    APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, EVENTS, EXPIRED, FIND_KEY, FINISH, GET, GET_REQUEST,
-    GET_WITHIN, LAST_EVENT, LIST, LIST_OWN, POSTPONE, PROMOTE, RECOVER, RELEASE, RENEW, REQUEST_CANCEL, START, SUBMIT,
-    WAITING,
+    APPEND, CANCEL_WAITING, CLAIM, CLAIMED, DELETE, DELETE_EVENTS, DELETE_QUESTIONS, EVENTS, EXPIRED, FIND_KEY, FINISH,
+    GET, GET_REQUEST, GET_WITHIN, LAST_EVENT, LIST, LIST_OWN, LOOSEN_BLOBS, NAME_BLOB, POSTPONE, PROMOTE, RECOVER,
+    RELEASE, RENEW, REQUEST_CANCEL, START, SUBMIT, WAITING,
 };
 
 /// How often an operation is inserted whose outcome is unknown, or whose key was taken and is free again.
@@ -104,9 +105,9 @@ impl Operation {
     }
 }
 
-/// Removes an operation that has ended, and what belongs to it.
-fn removal(id: &str) -> [Statement; 3] {
-    [DELETE, DELETE_EVENTS, DELETE_DELIVERY].map(|sql| Statement::new(sql, [id.into()]))
+/// Removes an operation that has ended, and what belongs to it. Its blobs are removed later.
+pub(crate) fn removal(id: &str) -> [Statement; 5] {
+    [DELETE, DELETE_EVENTS, DELETE_QUESTIONS, DELETE_DELIVERY, LOOSEN_BLOBS].map(|sql| Statement::new(sql, [id.into()]))
 }
 
 fn state(number: i64) -> Result<State, StoreError> {
@@ -275,8 +276,9 @@ impl Store {
             (now + end.keep_ms).into(),
             end.bytes().into(),
         ];
-        let rows = self.engine.write(vec![Statement::new(FINISH, values), beginning(fence.id, now)]).await?;
-        Ok(rows.first().is_some_and(|it| !it.is_empty()))
+        let naming = end.blobs.iter().map(|it| Statement::new(NAME_BLOB, [it.id.as_str().into()]));
+        let finish = [Statement::new(FINISH, values), beginning(fence.id, now)].into_iter().chain(naming).collect();
+        Ok(self.engine.write(finish).await?.first().is_some_and(|it| !it.is_empty()))
     }
 
     /// Frees operations whose lease has ended, and returns how many. If gateways don't share the store, all that are

@@ -122,8 +122,11 @@ pub(crate) const REQUEST_CANCEL: &str =
 pub(crate) const CANCEL_WAITING: &str = "UPDATE operations SET state = 5, result = $2, ended_ms = $3, remove_ms = $4, \
                               epoch = epoch + 1, bytes = CAST($6 AS BIGINT) + length(request) WHERE id = $1 AND state < 2 AND may_have_run = $5 RETURNING id";
 pub(crate) const GET: &str = concat!("SELECT ", columns!(), ", result FROM operations WHERE id = $1");
-pub(crate) const GET_WITHIN: &str =
-    concat!("SELECT ", columns!(), ", CASE WHEN length(result) <= $2 THEN result END FROM operations WHERE id = $1");
+pub(crate) const GET_WITHIN: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", CASE WHEN length(result) <= CAST($2 AS BIGINT) THEN result END FROM operations WHERE id = $1"
+);
 pub(crate) const GET_REQUEST: &str = "SELECT request FROM operations WHERE id = $1";
 pub(crate) const LIST: &str = list!("");
 pub(crate) const LIST_OWN: &str = list!("principal = $8 AND ");
@@ -133,6 +136,8 @@ pub(crate) const LAST_EVENT: &str = "SELECT coalesce(max(number), 0) FROM operat
 pub(crate) const DELETE: &str = "DELETE FROM operations WHERE id = $1 AND state >= 3 RETURNING id";
 pub(crate) const DELETE_EVENTS: &str = "DELETE FROM operation_events WHERE operation_id = $1 AND NOT EXISTS \
                              (SELECT 1 FROM operations WHERE id = $1)";
+pub(crate) const DELETE_QUESTIONS: &str = "DELETE FROM operation_questions WHERE operation_id = $1 AND NOT EXISTS \
+                                           (SELECT 1 FROM operations WHERE id = $1)";
 pub(crate) const EXPIRED: &str = "SELECT id FROM operations WHERE remove_ms <= $1 AND NOT EXISTS (SELECT 1 FROM webhook_deliveries \
                        WHERE operation_id = id AND webhook_deliveries.state = 1 AND give_up_ms > $1) \
                        ORDER BY remove_ms LIMIT 100";

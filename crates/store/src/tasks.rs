@@ -1,13 +1,13 @@
 //! Tasks: calls of MCP clients that become operations while they run.
 
+use crate::Store;
 use crate::engine::{Row, Statement, StoreError};
 use crate::operation::{NewOperation, Operation, StoredEvent};
 use crate::operations::removal;
 use crate::statements::ADOPT;
-use crate::{Store, now_ms};
 
 /// The ended tasks beyond a number or a size. The newest stay. `$1`: of this principal, or of all if empty.
-const EXCESS: &str = "SELECT id FROM (SELECT id, row_number() OVER newest AS place, sum(length(result)) OVER newest AS bytes \
+const EXCESS: &str = "SELECT id FROM (SELECT id, row_number() OVER newest AS place, CAST(sum(bytes) OVER newest AS BIGINT) AS bytes \
                       FROM operations WHERE task_view <> '' AND state >= 3 AND ($1 = '' OR principal = $1) \
                       WINDOW newest AS (ORDER BY ended_ms DESC, id)) ended WHERE place > $2 OR bytes > $3 LIMIT 100";
 const LAST_EVENTS: &str =
@@ -43,7 +43,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub async fn adopt(&self, task: &RunningTask<'_>, most: usize) -> Result<Option<Operation>, StoreError> {
-        let (new, now) = (task.operation, now_ms());
+        let (new, now) = (task.operation, self.now_ms());
         let values = [
             new.id.as_str().into(),
             new.principal.as_str().into(),
@@ -82,7 +82,8 @@ impl Store {
         if ids.is_empty() {
             return Ok(());
         }
-        self.engine.write(ids.iter().flat_map(|id| removal(id)).collect()).await.map(drop)
+        self.engine.write(ids.iter().flat_map(|id| removal(id)).collect()).await?;
+        self.sweep_blobs().await.map(drop)
     }
 
     /// Returns up to `limit` events of an operation, the newest first.

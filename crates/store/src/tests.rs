@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::conformance::{check_all, operation, questions};
+use crate::conformance::{check_all, operation};
 use crate::operation::{NewOperation, Submission};
 
 /// A folder that is removed when it is dropped.
@@ -30,7 +30,6 @@ impl Drop for Folder {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_in_memory_conforms() {
     check_all(async || Store::open(&Location::Memory).await.unwrap()).await;
-    questions::check_all(async || Store::open(&Location::Memory).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,7 +37,6 @@ async fn a_sqlite_file_conforms() {
     let (folder, number) = (Folder::new("conforms"), AtomicUsize::new(0));
     let name = || format!("{}/store.db", number.fetch_add(1, Ordering::Relaxed));
     check_all(async || Store::open(&folder.file(&name())).await.unwrap()).await;
-    questions::check_all(async || Store::open(&folder.file(&name())).await.unwrap()).await;
 }
 
 #[tokio::test]
@@ -78,7 +76,7 @@ async fn tables_of_a_newer_version_are_refused() {
     };
     insert(&folder.0.join("store.db"));
     let error = Store::open(&folder.file("store.db")).await.unwrap_err();
-    assert_eq!(error, StoreError::Newer { found: 99, known: 2 });
+    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -79,6 +79,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
             max_waiting: 100_000,
             max_running: 64,
             keep: Duration::from_secs(604_800),
+            keep_tasks: Duration::from_secs(3600),
             keep_bytes: 1 << 30,
             blobs: None,
         },

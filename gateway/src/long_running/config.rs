@@ -20,6 +20,13 @@ pub struct OperationsConfig {
     pub max_running: usize,
     /// How long an operation is kept after it has ended.
     pub keep: Duration,
+    /// The same for tasks of MCP clients.
+    pub keep_tasks: Duration,
+    /// How many bytes ended operations occupy at most. Beyond that, the oldest ones are removed.
+    pub keep_bytes: u64,
+    /// The folder of the large parts of results, which all gateways with this store share. If None, a file has its own,
+    /// and a database has them in tables.
+    pub blobs: Option<PathBuf>,
     /// How ends of operations are told to servers. If None, they are not.
     pub webhooks: Option<WebhookConfig>,
 }

@@ -6,6 +6,7 @@ use openskill_proto::trace::hex;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::{Artifact, ErrorCode, ReadArtifactRequest, SkillError, SkillResult};
 use openskill_store::Store;
+use openskill_store::blobs::BlobWriter;
 use openskill_store::engine::StoreError;
 use openskill_store::operation::{Blob, Claim, End};
 use prost::Message as _;
@@ -18,8 +19,8 @@ use crate::gateway::Shard;
 /// Larger parts are blobs.
 const MAX_INLINE_BYTES: usize = 256 * 1024;
 
-/// The pause before a part is written again.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The first and the last pause before a part is written again.
+const TRY_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How often an artifact is fetched again from a worker that does not answer.
 const MAX_FETCHES: usize = 3;
@@ -126,7 +127,7 @@ impl Detachment<'_> {
 
     /// Tries until the store has a part. `size_bytes`: of what a handle stands for.
     async fn store_part(&self, content: &Content, size_bytes: u64) -> Result<Blob, PartError> {
-        let mut fetches = 0;
+        let (mut fetches, mut pause) = (0, TRY_AGAIN.0);
         loop {
             match self.write(content, size_bytes).await {
                 Err(PartError::Fetch(error)) if error.code() != ErrorCode::NotFound && fetches < MAX_FETCHES => {
@@ -138,31 +139,41 @@ impl Detachment<'_> {
                 }
                 done => return done,
             }
-            tokio::time::sleep(TRY_AGAIN).await;
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(TRY_AGAIN.1);
         }
     }
 
     async fn write(&self, content: &Content, size_bytes: u64) -> Result<Blob, PartError> {
         let mut writer = self.store.begin_blob(self.claim.fence()).await?.ok_or(PartError::ClaimLost)?;
-        match content {
-            Content::Data(data) => writer.write(data).await?,
-            Content::Handle(handle) => {
-                let mut offset = 0;
-                while offset < size_bytes {
-                    let range = ReadArtifactRequest { handle: handle.clone(), offset, length: size_bytes - offset };
-                    let fetched =
-                        artifacts::read_for_operation(self.shard, &self.claim.operation.principal, range).await;
-                    let piece = fetched.map_err(PartError::Fetch)?.data;
-                    if piece.is_empty() {
-                        let message = "the artifact is shorter than its worker said";
-                        return Err(PartError::Fetch(SkillError::new(ErrorCode::NotFound, message)));
-                    }
-                    writer.write(&piece).await?;
-                    offset += piece.len() as u64;
-                }
+        if let Err(error) = self.fill(&mut writer, content, size_bytes).await {
+            // The next try must not find the disk full of this one.
+            if let Err(error) = writer.discard().await {
+                tracing::warn!(%error, "a part of a result that can't be stored can't be removed either");
             }
+            return Err(error);
         }
         writer.complete().await?.ok_or(PartError::ClaimLost)
+    }
+
+    async fn fill(&self, writer: &mut BlobWriter<'_>, content: &Content, size_bytes: u64) -> Result<(), PartError> {
+        let handle = match content {
+            Content::Data(data) => return Ok(writer.write(data).await?),
+            Content::Handle(handle) => handle,
+        };
+        let mut offset = 0;
+        while offset < size_bytes {
+            let range = ReadArtifactRequest { handle: handle.clone(), offset, length: size_bytes - offset };
+            let fetched = artifacts::read_for_operation(self.shard, &self.claim.operation.principal, range).await;
+            let piece = fetched.map_err(PartError::Fetch)?.data;
+            if piece.is_empty() {
+                let message = "the artifact is shorter than its worker said";
+                return Err(PartError::Fetch(SkillError::new(ErrorCode::NotFound, message)));
+            }
+            writer.write(&piece).await?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
     }
 }
 

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::POLL;
 use super::run::run;
+use super::{LongRunning, POLL};
 use crate::call::claim::CallClaim;
 use crate::dispatch::kept_run;
 use crate::gateway::{Gateway, Shard};
@@ -47,7 +47,7 @@ const MAX_CLAIM: usize = 16;
 pub(crate) async fn open(gateway: &Gateway) -> Result<(), StoreError> {
     let own = &gateway.long_running;
     let location = location(own);
-    match try_open(own, location).await {
+    match try_open(gateway, location).await {
         Err(error @ StoreError::Unavailable(_)) if matches!(location, Location::Postgres(_)) => {
             tracing::warn!(%error, "operations are unavailable until the store can be reached");
             Ok(())
@@ -64,10 +64,12 @@ fn location(own: &LongRunning) -> &Location {
     own.config.store.as_ref().unwrap_or(&Location::Memory)
 }
 
-async fn try_open(own: &LongRunning, location: &Location) -> Result<(), StoreError> {
+async fn try_open(gateway: &Gateway, location: &Location) -> Result<(), StoreError> {
+    let own = &gateway.long_running;
     let opened = async {
-        let mut store = Store::open(location).await?;
-        if let Some(folder) = &own.config.blobs {
+        let mut store = Store::open(location).await?.observed_by(Arc::clone(&gateway.observer) as _);
+        // What is in memory ends with this process, and so must its results.
+        if let Some(folder) = own.config.blobs.as_ref().filter(|_| *location != Location::Memory) {
             store = store.with_blob_folder(folder)?;
         }
         if !store.is_shared() {
@@ -97,11 +99,15 @@ pub(crate) async fn execute(shard: Shard, stop: CancellationToken, limit: Durati
     let mut running = JoinSet::new();
     let _ = stop.run_until_cancelled(claim_and_run(&shard, &mut running)).await;
     let drain = async {
-        while !running.is_empty() {
+        // Calls that became operations run elsewhere in this process.
+        while !running.is_empty() || !shard.gateway.long_running.claimed.lock().is_empty() {
             if let Err(error) = look_after(&shard).await {
                 tracing::warn!(%error, "leases of operations can't be renewed");
             }
-            let _ = tokio::time::timeout(UPKEEP, running.join_next()).await;
+            tokio::select! {
+                Some(_) = running.join_next() => {}
+                () = tokio::time::sleep(UPKEEP) => {}
+            }
         }
     };
     let _ = tokio::time::timeout(limit, drain).await;
@@ -111,7 +117,7 @@ async fn claim_and_run(shard: &Shard, running: &mut JoinSet<()>) {
     let own = Arc::clone(&shard.gateway.long_running);
     while own.store.get().is_none() {
         tokio::time::sleep(REOPEN).await;
-        if let Err(error) = try_open(&own, location(&own)).await {
+        if let Err(error) = try_open(&shard.gateway, location(&own)).await {
             tracing::debug!(%error, "the store can't be opened yet");
         }
     }
@@ -213,7 +219,9 @@ async fn look_after(shard: &Shard) -> Result<(), StoreError> {
             break;
         }
     }
-    own.retention.enforce(store).await?;
+    if let Err(error) = own.retention.enforce(store).await {
+        tracing::warn!(%error, "results can't be removed");
+    }
     let waiting = store.waiting().await?;
     own.oldest_ms.store(waiting.iter().map(|it| it.oldest_ms).min().unwrap_or(i64::MAX), Ordering::Relaxed);
     let counts = waiting.into_iter().map(|it| (it.principal, usize::try_from(it.count).unwrap_or_default()));

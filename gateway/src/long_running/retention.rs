@@ -37,6 +37,7 @@ impl Retention {
         if begun < *self.next.lock() {
             return Ok(());
         }
+        *self.next.lock() = begun + INTERVAL;
         let removed = store.trim(self.keep_bytes).await?;
         if removed > 0 {
             tracing::info!(removed, "removed the oldest operations: OPENSKILL_OPERATIONS_KEEP_BYTES is reached");

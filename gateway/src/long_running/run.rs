@@ -3,18 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Fuse, FusedFuture as _, FutureExt as _};
-use futures_util::stream::{Stream, StreamExt as _};
-use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, OperationRun, RetryRules, SkillError, SkillResult};
+use openskill_proto::v1::{ErrorCode, OperationRun, RetryRules, SkillError, SkillResult};
 use openskill_store::Store;
 use openskill_store::engine::StoreError;
-use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postponement, State, StoredEvent};
-use prost::Message as _;
-use tokio::time::Instant;
+use openskill_store::operation::{Claim, End, Operation as StoredOperation, Postponement, State};
 
 use super::detachment::detach;
 use super::end::{cancelled_error, failure_result, lost_error, state_name, too_late_error, unreadable_error};
+use super::event_log::follow;
 use super::stored_call::StoredCall;
 use super::{LongRunning, resume};
 use crate::call::claim::CallClaim;
@@ -83,17 +79,7 @@ pub(super) async fn run(shard: Shard, claim: Claim) {
         }
     };
     match next {
-        ClaimEnd::Finish(mut result) => {
-            if let Some(error) = result.error.as_mut().filter(|_| claim.may_have_run) {
-                // An earlier run may have had an effect.
-                error.may_have_run = true;
-            }
-            if let Some(end) = detach(&shard, store, &claim, *result, own.config.keep).await
-                && finish(store, &claim, &end).await
-            {
-                shard.gateway.observer.metrics.operations.inc(state_name(end.state));
-            }
-        }
+        ClaimEnd::Finish(result) => complete(&shard, store, &claim, *result).await,
         ClaimEnd::Postpone(until) => {
             own.note_waiting(&operation.principal);
             if let Err(error) = store.postpone(claim.fence(), &until).await {
@@ -113,8 +99,10 @@ pub(super) async fn complete(shard: &Shard, store: &Store, claim: &Claim, mut re
         error.may_have_run = true;
     }
     let gateway = &shard.gateway;
-    let end = end(&result, gateway.long_running.keep(&claim.operation));
-    if finish(store, claim, &end).await {
+    let keep = gateway.long_running.keep(&claim.operation);
+    if let Some(end) = detach(shard, store, claim, result, keep).await
+        && finish(store, claim, &end).await
+    {
         gateway.observer.metrics.operations.inc(state_name(end.state));
     }
 }

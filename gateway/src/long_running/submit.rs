@@ -5,7 +5,6 @@ use std::sync::Arc;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError, SubmitRequest};
 use openskill_store::deliveries::Webhook;
-use openskill_store::now_ms;
 use openskill_store::operation::{NewOperation, State, Submission};
 use prost::Message as _;
 use prost_types::Timestamp;
@@ -43,8 +42,8 @@ impl LongRunning {
         request: SubmitRequest,
         context: RequestContext,
     ) -> Result<OperationSnapshot, SkillError> {
-        let (store, gateway) = (self.store()?, &shard.gateway);
-        let window = StartWindow::read(&request)?;
+        let (store, gateway) = (self.configured_store()?, &shard.gateway);
+        let window = StartWindow::read(&request, store.now_ms())?;
         let webhook = self.webhook(&request.webhook)?;
         let request = request.call.ok_or_else(|| invalid("call is missing"))?;
         // An agent's budget ends with its turn.
@@ -115,7 +114,9 @@ impl LongRunning {
         }
         let stored = self.store()?.request(&operation.id).await.map_err(failure)?.ok_or_else(unknown_operation)?;
         let delivery = self.store()?.delivery(&operation.id).await.map_err(failure)?;
-        let webhook = delivery.map(|it| it.url).unwrap_or_default();
+        // That of another principal is not told of this one.
+        let own = delivery.filter(|_| operation.principal == context.principal.name());
+        let webhook = own.map(|it| it.url).unwrap_or_default();
         let again = StoredCall::read(&stored).ok_or_else(unreadable_error)?.again();
         let again = SubmitRequest { webhook, ..again };
         self.submit(shard, again, context).await

@@ -7,18 +7,17 @@ use std::sync::Arc;
 use futures_util::stream::BoxStream;
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{InputRequired, InvokeEvent, InvokeRequest, Skill, SkillError, SkillResult, invoke_request};
+use openskill_store::Store;
 use openskill_store::operation::{Claim, NewOperation, Operation as StoredOperation};
 use openskill_store::tasks::{RunningTask, TaskRetention};
-use openskill_store::{Store, now_ms};
 use prost::Message as _;
 
-use super::end::read_result;
 use super::event_log::follow;
 use super::executor::LEASE_MS;
 use super::run::{HeldClaim, complete};
 use super::stored_call::StoredCall;
 use super::submit::DAY_MS;
-use super::{LongRunning, failure, is_owner, unknown_operation};
+use super::{LongRunning, failure, is_owner, stored_result, unknown_operation};
 use crate::call::claim::CallClaim;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
@@ -72,7 +71,7 @@ impl LongRunning {
         view: &str,
     ) -> Result<AdoptedCall, SkillError> {
         let (store, claim) = (self.store()?, call.claim.as_ref().ok_or_else(unknown_operation)?);
-        let new = new_operation(call, claim, skill);
+        let new = new_operation(call, claim, skill, store.now_ms());
         self.make_room_for_tasks(store, &new.principal).await?;
         let held = HeldClaim::new(Arc::clone(self), &new.id, 1);
         let view = stored_view(view);
@@ -104,12 +103,12 @@ impl LongRunning {
     /// # Errors
     /// The principal has no such task in this view, or may no longer call its skill, or the store failed.
     pub(crate) async fn task(&self, principal: &Principal, view: &str, id: &str) -> Result<Task, SkillError> {
-        let (operation, result) = self.find_task(principal, view, id).await?;
+        let (operation, stored) = self.find_task(principal, view, id).await?;
+        let store = self.store()?;
         if operation.state.is_done() {
-            let result = Some(read_result(&result));
+            let result = Some(stored_result::load(store, stored).await.map_err(failure)?);
             return Ok(Task { operation, result, questions: Vec::new(), message: String::new() });
         }
-        let store = self.store()?;
         let asked = store.questions(&operation.id).await.map_err(failure)?.into_iter();
         let questions = asked.filter(|it| it.answer.is_empty()).filter_map(|it| {
             let question = InputRequired::decode(it.question.as_slice()).ok()?;
@@ -154,8 +153,7 @@ impl AdoptedCall {
     }
 }
 
-fn new_operation(call: &Call, claim: &CallClaim, skill: &Skill) -> NewOperation {
-    let now = now_ms();
+fn new_operation(call: &Call, claim: &CallClaim, skill: &Skill, now: i64) -> NewOperation {
     NewOperation {
         id: claim.run.operation_id.clone(),
         principal: call.principal.name().to_owned(),
@@ -170,6 +168,7 @@ fn new_operation(call: &Call, claim: &CallClaim, skill: &Skill) -> NewOperation 
         request: StoredCall::task(request(call), &call.trace, skill.idempotent).encode_to_vec(),
         start_at_ms: now,
         start_before_ms: now + DAY_MS,
+        webhook: None,
     }
 }
 

@@ -76,6 +76,11 @@ pub(crate) struct Metrics {
     pub(crate) operations: LabelledCounters,
     /// Operations that ran here while another gateway took them.
     pub(crate) leases_lost: Counter,
+    /// Transactions of the store that read, and that write.
+    store_reads: Histogram,
+    store_writes: Histogram,
+    /// By what failed.
+    store_failures: LabelledCounters,
     /// Attempts to tell a server of the end of an operation, by what followed.
     pub(crate) webhooks: LabelledCounters,
 }
@@ -152,6 +157,9 @@ impl Metrics {
             replays: Counter::new(),
             operations: LabelledCounters::new(["succeeded", "failed", "cancelled"]),
             leases_lost: Counter::new(),
+            store_reads: Histogram::default(),
+            store_writes: Histogram::default(),
+            store_failures: LabelledCounters::new(["read", "write"]),
             webhooks: LabelledCounters::new(["delivered", "retried", "failed"]),
         }
     }
@@ -217,6 +225,9 @@ impl Metrics {
             all.number(&table::OPERATIONS_RUNNING, &[], *running as f64);
             all.number(&table::OPERATIONS_OLDEST, &[], oldest.as_secs_f64());
             all.count(&table::LEASES_LOST, &[], &self.leases_lost);
+            all.durations(&table::STORE_DURATION, &["read"], &self.store_reads);
+            all.durations(&table::STORE_DURATION, &["write"], &self.store_writes);
+            self.store_failures.read(&mut all, &table::STORE_FAILURES);
             self.webhooks.read(&mut all, &table::WEBHOOKS);
         }
         self.mcp.read(&mut all);

@@ -92,7 +92,7 @@ async fn run_first(
     };
     let (ended, answered) = match claimed {
         None => return Ok(run(context, lease, None, execution).await),
-        Some(Ok(StoredClaim::First(key))) => return Ok(run(context, lease, Some(key), execution).await),
+        Some(Ok(StoredClaim::First(key))) => return Ok(run(context, lease, Some(*key), execution).await),
         Some(Ok(StoredClaim::Over(ended))) => {
             let outcome = answer(context, &ended).unwrap_or_else(|| may_have_run(unknown()));
             (ended, Ok(outcome))

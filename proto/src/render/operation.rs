@@ -46,8 +46,18 @@ struct MetadataJson {
     cancel_requested: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<QuestionJson>,
     #[serde(skip_serializing_if = "String::is_empty")]
     webhook: String,
+}
+
+#[derive(Serialize)]
+struct QuestionJson {
+    request_id: String,
+    message: String,
+    schema: Option<Box<RawValue>>,
+    timeout_ms: u64,
 }
 
 /// Renders an operation. `result` is the normalized envelope, present only if the operation is done and includes it.
@@ -138,6 +148,7 @@ fn metadata_json(it: OperationMetadata) -> MetadataJson {
         runs: it.runs,
         cancel_requested: it.cancel_requested,
         reason: it.reason,
+        questions: it.questions.into_iter().map(question_json).collect(),
         webhook: it.webhook,
     }
 }

@@ -50,6 +50,23 @@ fn events(out: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
+async fn a_question_is_shown_and_answered() {
+    let system = start().await;
+    let name = submit(&system, &["in_ask", "message=Which file?", "--interactive"]).await;
+    let asks = async || {
+        let shown = run(&system, &["operations", "get", &name]).await.out;
+        shown.contains("Which file?").then_some(())
+    };
+    until("the question is shown", PATIENCE, asks).await;
+    let answered = run(&system, &["operations", "answer", &name, r#"{"file": "a.txt"}"#]).await;
+    assert_eq!(answered.code, 0, "{}", answered.err);
+    let watched = run(&system, &["operations", "watch", &name]).await;
+    assert!(watched.code == 0 && watched.out.contains("a.txt"), "{}", watched.out);
+    let again = run(&system, &["operations", "answer", &name, "decline"]).await;
+    assert!(again.code != 0 && again.err.contains("no open question"), "{}", again.err);
+}
+
+#[tokio::test]
 async fn an_artifact_is_written_to_stdout_as_it_is() {
     let system = start().await;
     let name = submit(&system, &["draws", "bytes=300000"]).await;

@@ -1,6 +1,7 @@
 //! Idempotency keys of calls, in the store of their gateways.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
@@ -19,6 +20,11 @@ fn keyed(key: &str, call: InvokeRequest) -> InvokeRequest {
 /// A call that leaves a line for its run, and returns the id of that run.
 fn recorded(key: &str) -> InvokeRequest {
     keyed(key, request("records", json!({"key": key, "idempotent": false, "nap_ms": 0, "fails": false})))
+}
+
+/// The file that gets a line for each run of [`recorded`], and must be there.
+fn history(stage: &Stage) -> PathBuf {
+    stage.mark().with_file_name("history.jsonl")
 }
 
 fn nap(stage: &Stage) -> InvokeRequest {
@@ -41,6 +47,7 @@ async fn gateways_that_share_a_database_run_each_key_once() {
     let Some(programs) = Postgres::or_skip() else { return };
     let server = Server::start(&programs).await;
     let (stage, url) = (Stage::start().await, server.url(&server.database()));
+    std::fs::write(history(&stage), "").unwrap();
     let gateways = [stage.gateway_on(&url).await, stage.gateway_on(&url).await];
     let clients = [gateways[0].skills().await, gateways[1].skills().await];
     let calls = (0..4 * KEYS).map(|number| {
@@ -58,7 +65,7 @@ async fn gateways_that_share_a_database_run_each_key_once() {
     let differing: Vec<_> = answers.iter().filter(|(_, runs)| runs.len() != 1).collect();
     assert!(differing.is_empty() && answers.len() == KEYS, "{differing:?}");
     let runs: BTreeSet<_> = answers.into_values().flatten().collect();
-    let effects = std::fs::read_to_string(stage.mark().with_file_name("history.jsonl")).unwrap();
+    let effects = std::fs::read_to_string(history(&stage)).unwrap();
     let effects: Vec<Value> = effects.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     assert_eq!(effects.len(), KEYS);
     assert!(effects.iter().all(|it| runs.contains(it["run"].as_str().unwrap())));
@@ -67,6 +74,7 @@ async fn gateways_that_share_a_database_run_each_key_once() {
 #[tokio::test]
 async fn a_key_survives_its_gateway() {
     let stage = Stage::start().await;
+    std::fs::write(history(&stage), "").unwrap();
     let first = stage.gateway().await;
     let answered = first.invoke(recorded("k")).await;
     let (mut client, call) = (first.skills().await, nap(&stage));

@@ -32,7 +32,7 @@ impl Stage {
     }
 
     /// Starts a gateway with a file, which one gateway at a time can use, and waits until it serves.
-    pub(super) async fn gateway(&self) -> System {
+    pub(crate) async fn gateway(&self) -> System {
         self.gateway_on(&self.store()).await
     }
 
@@ -48,14 +48,14 @@ impl Stage {
     }
 
     /// Starts a gateway with this store, and waits until it serves.
-    pub(super) async fn gateway_on(&self, store: &str) -> System {
-        let gateway = self.gateway_with(store, &[]).await;
+    pub(crate) async fn gateway_on(&self, store: &str) -> System {
+        let gateway = self.gateway_with(store, &[("OPENSKILL_MCP_TASK_AFTER_MS", "100")]).await;
         gateway.has_skill("naps").await;
         gateway
     }
 
     /// Starts a gateway with this store and other settings, and waits until it listens.
-    pub(super) async fn gateway_with(&self, store: &str, settings: &[(&str, &str)]) -> System {
+    pub(crate) async fn gateway_with(&self, store: &str, settings: &[(&str, &str)]) -> System {
         // Held until it listens.
         let port = Port::reserve();
         let listen = port.address().to_string();

@@ -235,7 +235,7 @@ fn submit_request(call: &PlannedCall, start_at_ms: u64) -> SubmitRequest {
     SubmitRequest {
         call: Some(InvokeRequest { idempotency_key, ..request(skill, input) }),
         start_at: (start_at_ms > 0).then(|| time(start_at_ms)),
-        start_before: None,
+        ..SubmitRequest::default()
     }
 }
 

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinHandle;
+
 use super::Agent;
 use crate::error::AgentError;
 use crate::journal::LEASE;
@@ -18,6 +20,7 @@ impl Agent {
         let (inner, pause) = (Arc::downgrade(&self.0), if self.journal().is_shared() { RENEWAL } else { SWEEP });
         tokio::spawn(async move {
             let (mut renewing_since, mut swept) = (None, Instant::now());
+            let mut recovery: Option<JoinHandle<()>> = None;
             loop {
                 tokio::time::sleep(pause).await;
                 let Some(agent) = inner.upgrade().map(Self) else { return };
@@ -32,11 +35,10 @@ impl Agent {
                 }
                 // After an outage, every gateway gets the time to renew its leases before another one takes its turns.
                 let may_take = renewing_since.is_some_and(|it: Instant| it.elapsed() >= LEASE);
-                if may_take
-                    && !agent.0.shared.shutdown.is_cancelled()
-                    && let Err(error) = agent.recover().await
-                {
-                    tracing::warn!(%error, "turns of other gateways can't be resumed");
+                let is_recovering = recovery.as_ref().is_some_and(|it| !it.is_finished());
+                if may_take && !is_recovering && !agent.0.shared.shutdown.is_cancelled() {
+                    // Apart, because leases must be renewed however long this takes.
+                    recovery = Some(tokio::spawn(agent.clone().take_over()));
                 }
                 if swept.elapsed() >= SWEEP {
                     swept = Instant::now();
@@ -49,13 +51,31 @@ impl Agent {
         });
     }
 
-    /// Renews leases, and cancels turns whose users asked another gateway to.
+    async fn take_over(self) {
+        if let Err(error) = self.recover().await {
+            tracing::warn!(%error, "turns of other gateways can't be resumed");
+        }
+    }
+
+    /// Renews leases, and cancels turns whose users asked another gateway to. Releases conversations whose turns are not
+    /// in memory any more.
     async fn renew(&self) -> Result<(), AgentError> {
-        for held in self.journal().renew().await?.iter().filter(|it| it.cancel_requested) {
-            if let Some(running) = self.0.turns.lock().get(&held.id) {
-                running.turn.cancel.cancel();
+        for held in self.journal().renew().await? {
+            match self.0.turns.lock().get(&held.id) {
+                Some(running) if held.cancel_requested => running.turn.cancel.cancel(),
+                Some(_) => {}
+                None => drop(tokio::spawn(self.clone().release_without_turn(held.id))),
             }
         }
         Ok(())
+    }
+
+    async fn release_without_turn(self, id: String) {
+        // Whoever begins a turn holds this until the turn is in memory.
+        let _lock = self.0.locks.lock(&id).await;
+        let has_turn = self.0.turns.lock().contains_key(&id);
+        if !has_turn {
+            self.journal().release(&id).await;
+        }
     }
 }

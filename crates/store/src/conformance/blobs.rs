@@ -2,6 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::steps::operation;
 use crate::Store;
 use crate::blobs::PIECE_BYTES;
 use crate::engine::StoreError;
@@ -18,21 +19,7 @@ pub(super) async fn check_all(open: impl AsyncFn() -> Store) {
 }
 
 async fn submit(store: &Store, id: &str, principal: &str, request: Vec<u8>) {
-    let new = NewOperation {
-        id: id.to_owned(),
-        principal: principal.to_owned(),
-        credential: String::new(),
-        toolset: String::new(),
-        destructive: false,
-        skill_id: "echo".to_owned(),
-        session_id: String::new(),
-        trace_id: String::new(),
-        idempotency_key: None,
-        fingerprint: Vec::new(),
-        request,
-        start_at_ms: 0,
-        start_before_ms: i64::MAX,
-    };
+    let new = NewOperation { request, ..operation(id, principal) };
     assert_eq!(store.submit(&new).await, Ok(Submission::Stored));
 }
 

@@ -1,6 +1,6 @@
 //! What every engine must do with webhooks.
 
-use super::{KEEP_MS, LEASE_MS, claim_one, end, operation, recover, submit};
+use super::steps::{KEEP_MS, LEASE_MS, claim_one, end, operation, recover, submit};
 use crate::Store;
 use crate::deliveries::{
     Delivery, DeliveryClaim, DeliveryHost, DeliveryState, HostShare, MAX_HOSTS, Settlement, Webhook,

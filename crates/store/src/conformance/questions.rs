@@ -1,6 +1,6 @@
 //! Questions of operations and tasks: one answer counts, and a call that runs becomes an operation.
 
-use super::{claim_one, end, operation, recover, submit};
+use super::steps::{claim_one, end, operation, recover, submit};
 use crate::Store;
 use crate::operation::{NewOperation, State};
 use crate::operations::Fence;
@@ -8,7 +8,7 @@ use crate::questions::StoredQuestion;
 use crate::tasks::{RunningTask, TaskRetention};
 
 /// Runs all checks, each on an empty store of its own.
-pub async fn check_all(open: impl AsyncFn() -> Store) {
+pub(super) async fn check_all(open: impl AsyncFn() -> Store) {
     takes_one_answer(&open().await).await;
     adopts_calls_that_run(&open().await).await;
 }

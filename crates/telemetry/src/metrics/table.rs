@@ -69,6 +69,10 @@ metrics! {
         "How long the oldest waiting operation has been in the store.";
     LEASES_LOST "openskill_operation_leases_lost_total" Counter [] Gateway
         "Operations that another gateway took while they ran here.";
+    STORE_DURATION "openskill_store_transaction_duration_seconds" Histogram ["access"] Gateway
+        "Duration of transactions of the store, with the wait for a connection: `read` or `write`.";
+    STORE_FAILURES "openskill_store_failures_total" Counter ["access"] Gateway
+        "Transactions of the store that failed, or whose outcome is unknown.";
     WEBHOOKS "openskill_webhooks_total" Counter ["outcome"] Gateway
         "Attempts to send the [webhook](operations.md#webhooks) of an operation: `delivered`, `retried` later, or `failed` for good.";
     MCP_REQUESTS "openskill_mcp_requests_total" Counter ["view" "protocol" "method"] Gateway

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_net::egress::client::Clients;
+use openskill_proto::timestamp::Timestamp;
 use openskill_proto::trace::Trace;
+use openskill_store::Store;
 use openskill_store::deliveries::{DeliveryClaim, DeliveryHost, HostShare, MAX_HOSTS, Settlement};
 use openskill_store::engine::StoreError;
-use openskill_store::{Store, now_ms};
 use openskill_telemetry::trace::call::{CallSpans, Span};
 use openskill_telemetry::trace::{KeyValue, SpanKind};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -19,6 +20,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::super::end::read_result;
+use super::super::stored_result::BlobIds;
 use super::super::{OperationSnapshot, POLL, may_see};
 use super::send::{Answer, SEND_TIMEOUT, send};
 use super::{WebhookConfig, event, retry};
@@ -58,6 +60,8 @@ struct Deliverer {
 /// An event, and the trace of its operation.
 struct Event {
     body: String,
+    /// The owner of the operation, whose names of hosts wait for each other.
+    principal: String,
     trace: Trace,
 }
 
@@ -138,7 +142,8 @@ impl Sender {
         let settled = async {
             // None if its owner has removed the operation.
             let Some(event) = self.event(store, &claim).await? else { return Ok(()) };
-            let settlement = retry::settlement(self.post(&claim, event).await, &claim, now_ms(), rand::random());
+            let answer = self.post(&claim, event).await;
+            let settlement = retry::settlement(answer, &claim, store.now_ms(), rand::random());
             let outcome = match &settlement {
                 Settlement::Delivered => "delivered",
                 Settlement::Later { .. } => "retried",
@@ -159,12 +164,15 @@ impl Sender {
         };
         let principal = self.gateway.principal(&operation.principal, &operation.credential);
         let has_result = principal.is_valid() && may_see(&principal, &operation);
-        let result = result.filter(|_| has_result).map(|it| read_result(&it));
+        // Without its large parts, it is not the result.
+        let is_whole = |it: &Vec<u8>| BlobIds::read(it).output.is_empty();
+        let result = result.filter(|it| has_result && is_whole(it)).map(|it| read_result(&it));
         let ids = [&operation.trace_id, &claim.webhook.traceparent].map(|it| Some(it.as_bytes()));
         let trace = Trace::from_headers(ids[0], ids[1], None);
-        let data = (self.render)(OperationSnapshot { operation: operation.clone(), result, webhook: String::new() });
+        let (questions, webhook) = (Vec::new(), String::new());
+        let data = (self.render)(OperationSnapshot { operation: operation.clone(), result, questions, webhook });
         let public_url = self.gateway.config.public_url.as_deref().unwrap_or_default();
-        Ok(event::body(&operation, public_url, data).map(|body| Event { body, trace }))
+        Ok(event::body(&operation, public_url, data).map(|body| Event { body, principal: operation.principal, trace }))
     }
 
     async fn post(&self, claim: &DeliveryClaim, event: Event) -> Answer {
@@ -177,7 +185,8 @@ impl Sender {
         let spans = self.gateway.observer.tracer.as_ref().map(|it| it.enter(&event.trace, begun));
         let context = spans.as_ref().map_or(event.trace.context, |it| it.context(0));
         let headers = self.headers(&claim.operation_id, context.to_traceparent(), &event.body);
-        let answer = send(&self.clients, target, headers, event.body).await;
+        let sending = send(&self.clients, target, headers, event.body);
+        let answer = self.clients.for_skill(&event.principal, sending).await;
         if let Some(spans) = spans {
             export(&spans, begun, claim, &answer);
         }
@@ -185,7 +194,7 @@ impl Sender {
     }
 
     fn headers(&self, id: &str, traceparent: String, body: &str) -> HeaderMap {
-        let sent_s = now_ms() / 1000;
+        let sent_s = i64::try_from(Timestamp::now().0 / 1_000_000).unwrap_or_default();
         let values = [
             (header::CONTENT_TYPE, event::CONTENT_TYPE.to_owned()),
             (HeaderName::from_static("webhook-id"), id.to_owned()),

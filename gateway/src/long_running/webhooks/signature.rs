@@ -49,8 +49,8 @@ mod tests {
     use super::*;
 
     /// The example of the specification's libraries.
-    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLpSw";
-    const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTt/tmKtSyEYNFxRzdJ5ksnpuH8jCdw=";
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
     fn sign(keys: &str) -> String {
         let keys = SigningKeys::parse(keys).unwrap();
@@ -74,7 +74,7 @@ mod tests {
         let short = format!("whsec_{}", STANDARD.encode([7; 23]));
         let three = [SECRET; 3].join(",");
         for wrong in
-            ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLpSw", "whsec_=", &short, &three, &format!("{SECRET},")]
+            ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_=", &short, &three, &format!("{SECRET},")]
         {
             assert!(SigningKeys::parse(wrong).is_none(), "{wrong}");
         }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{Blame, SkillError};
+use openskill_store::Store;
 use openskill_store::engine::StoreError;
 use openskill_store::keys::{KeyFence, KeyName, KeyState, KeyUsage, NewKey};
-use openskill_store::{Store, now_ms};
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::Notify;
@@ -61,7 +61,7 @@ pub(crate) struct StoredKeys {
 #[derive(Debug)]
 pub(crate) enum StoredClaim {
     /// The key is new: this call runs.
-    First(StoredKey),
+    First(Box<StoredKey>),
     /// An earlier call ended, here or at another gateway.
     Over(KeyedOutcome),
     /// The key was used before with other arguments, or another version.
@@ -108,7 +108,7 @@ impl StoredKeys {
                 None => key.claim().await?,
             };
             match state {
-                KeyState::Claimed => return Ok(StoredClaim::First(key)),
+                KeyState::Claimed => return Ok(StoredClaim::First(Box::new(key))),
                 KeyState::Ended(bytes) => {
                     let outcome = StoredOutcome::read(&bytes).map(|it| KeyedOutcome::With(Arc::new(it)));
                     return Ok(StoredClaim::Over(outcome.unwrap_or(KeyedOutcome::Unknown)));
@@ -212,7 +212,7 @@ impl StoredKey {
         let new = NewKey {
             fingerprint: fingerprint.as_bytes().to_vec(),
             gateway: keys.gateway.clone(),
-            expires_ms: now_ms() + milliseconds(longest),
+            expires_ms: store.now_ms() + milliseconds(longest),
             fence,
         };
         Self { keys: Arc::clone(keys), store: store.clone(), new }

@@ -11,8 +11,10 @@ use prost_types::{Any, Timestamp};
 use crate::long_running::{OperationPage, OperationSnapshot};
 
 /// Converts an operation with its result.
-pub(super) fn operation(OperationSnapshot { operation, result, webhook }: OperationSnapshot) -> Operation {
-    Operation { result: result.map(outcome), ..without_result(&operation, webhook) }
+pub(super) fn operation(snapshot: OperationSnapshot) -> Operation {
+    let OperationSnapshot { operation, result, questions, webhook } = snapshot;
+    let metadata = OperationMetadata { questions, webhook, ..metadata(&operation) };
+    Operation { result: result.map(outcome), ..message(&operation, &metadata) }
 }
 
 /// Renders an operation with its result as JSON, as REST returns it.
@@ -23,15 +25,19 @@ pub(crate) fn operation_json(snapshot: OperationSnapshot) -> String {
 /// Converts a page of a list.
 pub(super) fn page(page: &OperationPage) -> ListOperationsResponse {
     ListOperationsResponse {
-        operations: page.operations.iter().map(|it| without_result(it, String::new())).collect(),
+        operations: page.operations.iter().map(without_result).collect(),
         next_page_token: page.next_page_token.clone(),
     }
 }
 
-fn without_result(stored: &StoredOperation, webhook: String) -> Operation {
+fn without_result(stored: &StoredOperation) -> Operation {
+    message(stored, &metadata(stored))
+}
+
+fn message(stored: &StoredOperation, metadata: &OperationMetadata) -> Operation {
     Operation {
         name: format!("operations/{}", stored.id),
-        metadata: Some(any("OperationMetadata", &metadata(stored, webhook))),
+        metadata: Some(any("OperationMetadata", metadata)),
         done: stored.state.is_done(),
         result: None,
     }
@@ -49,7 +55,7 @@ fn outcome(result: SkillResult) -> operation::Result {
     }
 }
 
-fn metadata(stored: &StoredOperation, webhook: String) -> OperationMetadata {
+fn metadata(stored: &StoredOperation) -> OperationMetadata {
     OperationMetadata {
         skill_id: stored.skill_id.clone(),
         session_id: stored.session_id.clone(),
@@ -64,7 +70,8 @@ fn metadata(stored: &StoredOperation, webhook: String) -> OperationMetadata {
         runs: u32::try_from(stored.runs).unwrap_or(u32::MAX),
         cancel_requested: stored.cancel_requested,
         reason: if stored.state.is_done() { String::new() } else { stored.reason.clone() },
-        webhook,
+        questions: Vec::new(),
+        webhook: String::new(),
     }
 }
 

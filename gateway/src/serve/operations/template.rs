@@ -12,7 +12,7 @@ pub(super) fn fits(template: &str, path: &str) -> bool {
         None => {
             let end = if is_one_segment { rest.find('/').unwrap_or(rest.len()) } else { rest.len() };
             let (value, rest) = rest.split_at(end);
-            (rest == after).then_some(value)
+            fits(after, rest).then_some(value)
         }
     };
     value.is_some_and(|it| !it.is_empty() && (!is_one_segment || !it.contains('/')))
@@ -41,6 +41,8 @@ mod tests {
             ("/skills/{id}:invoke", "/skills/invoke", false),
             ("/agent/conversations/{id}/events", "/agent/conversations/c/events", true),
             ("/agent/conversations/{id}/events", "/agent/conversations/c/d/events", false),
+            ("/operations/{id}/artifacts/{number}", "/operations/o/artifacts/0", true),
+            ("/operations/{id}/artifacts/{number}", "/operations/o/artifacts/", false),
             ("/agent/conversations/{id}", "/agent/conversations/c/events", false),
             ("/artifacts/{*handle}", "/artifacts/a/b", true),
             ("/artifacts/{*handle}", "/artifacts/", false),

@@ -29,7 +29,7 @@ impl Keys {
     async fn first(&self, key: &str) -> StoredKey {
         let claimed = self.claim(key).await;
         let StoredClaim::First(first) = claimed else { panic!("{claimed:?}") };
-        first
+        *first
     }
 }
 
@@ -73,7 +73,8 @@ async fn a_later_call_waits_until_the_first_ends_or_its_own_deadline_passes_or_i
     cancelled.cancellation.notify_one();
     let cancelled = keys.claim_within(&cancelled, Duration::from_secs(20)).await;
     assert!(matches!(cancelled, StoredClaim::Cancelled), "{cancelled:?}");
-    let (waited, ()) = tokio::join!(keys.claim("k"), first.end(&ran(1)));
+    let ended = ran(1);
+    let (waited, ()) = tokio::join!(keys.claim("k"), first.end(&ended));
     assert!(is_replay(&waited, 1), "{waited:?}");
 }
 
