@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::violation::Violation;
 use super::{Event, Outcome};
 
+/// How far a gateway's estimate of its database's clock may be off: half of the round trip in which it is measured.
+const CLOCK_ERROR_MS: u64 = 100;
+
 /// Finds everything in a history that must not be there.
 #[must_use]
 pub fn check(events: &[Event]) -> Vec<Violation> {
@@ -109,7 +112,7 @@ impl CallHistory<'_> {
         });
         let first = self.effects().map(|it| it.time_ms).min().unwrap_or(u64::MAX);
         let by_ms = start_at.min().unwrap_or(0).saturating_sub(first);
-        if by_ms > 0 {
+        if by_ms > CLOCK_ERROR_MS {
             found.push(Violation::EffectTooEarly { key, by_ms });
         }
         found
